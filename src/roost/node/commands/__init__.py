@@ -1,0 +1,38 @@
+"""What surfaces can ask of a peer: one asynchronous generator per command, arguments and rows as plain JSON values.
+
+The command line, the local API and slash commands call the same functions, in this process or through the peer that
+runs. docs/cli.md gives the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import msgspec
+
+from roost.core.errors import Usage
+from roost.node.transcript import Json
+
+if TYPE_CHECKING:
+    from roost.node.peer import Peer
+
+Rows: TypeAlias = AsyncIterator[dict[str, Json]]
+Command: TypeAlias = "Callable[[Peer, Mapping[str, Json]], Rows]"
+
+Arguments = TypeVar("Arguments", bound=msgspec.Struct)
+
+
+def parse(arguments: Mapping[str, Json], form: type[Arguments]) -> Arguments:
+    """Check a command's arguments at the border. Raises Usage."""
+    try:
+        return msgspec.convert(arguments, form)
+    except msgspec.ValidationError as error:
+        raise Usage(str(error)) from error
+
+
+def registry() -> Mapping[str, Command]:
+    """Every command by its name."""
+    from roost.node.commands import reading, sharing, writing
+
+    return {**writing.COMMANDS, **reading.COMMANDS, **sharing.COMMANDS}

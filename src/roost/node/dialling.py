@@ -1,0 +1,90 @@
+"""Dialling one peer for ever: quickly while it was seen within a day, patiently after."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+
+from roost.adapters.carriers.carrier import Carrier, Wire
+from roost.core.errors import RoostError
+from roost.core.ids import PeerKey
+
+FIRST_SECONDS = 0.2
+SOON_SECONDS_MAX = 10.0  # for a peer that was seen within a day
+LATE_SECONDS_MAX = 300.0
+DAY_SECONDS = 86_400.0
+STABLE_SECONDS = 5.0  # a link that ends sooner counts as a failed try: somebody closes it on purpose
+ADDRESSES_MAX = 16
+
+
+class Dialler:
+    """Keeps one peer linked. ``serve`` runs a wire until it ends; ``linked`` says whether there is a link already."""
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        key: PeerKey,
+        addresses: Sequence[str],
+        serve: Callable[[Wire], Awaitable[None]],
+        linked: Callable[[], bool],
+    ) -> None:
+        self._carrier = carrier
+        self._key = key
+        self._addresses = list(addresses)
+        self._serve = serve
+        self._linked = linked
+        self._news = asyncio.Event()
+        self._seen = asyncio.get_running_loop().time()
+        self._jitter = random.Random(key)  # noqa: S311  # spreads dials, keeps no secret; seeded, so runs repeat
+        self._task = asyncio.ensure_future(self._run())
+
+    def learn(self, addresses: Sequence[str]) -> None:
+        """The peer may be found here, rather than where it was."""
+        new = [address for address in addresses if address not in self._addresses]
+        if new:
+            self._addresses = [*new, *self._addresses][:ADDRESSES_MAX]
+            self._news.set()
+
+    def stop(self) -> None:
+        self._task.cancel()
+
+    async def stopped(self) -> None:
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        wait = FIRST_SECONDS
+        while True:
+            if self._linked():
+                wait = FIRST_SECONDS
+                self._seen = loop.time()
+            else:
+                begun = loop.time()
+                if await self._dial():
+                    self._seen = loop.time()
+                    if self._seen - begun >= STABLE_SECONDS:
+                        wait = FIRST_SECONDS
+            limit = SOON_SECONDS_MAX if loop.time() - self._seen < DAY_SECONDS else LATE_SECONDS_MAX
+            await self._pause(wait * (0.75 + 0.5 * self._jitter.random()))
+            wait = min(wait * 2, limit)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not when there is a new address to try."""
+        self._news.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+
+    async def _dial(self) -> bool:
+        """Try each address; True if there was a link, and it is over."""
+        for address in list(self._addresses):
+            try:
+                connection = await self._carrier.dial(address, self._key)
+            except RoostError:
+                continue
+            await self._serve(connection)
+            return True
+        return False
