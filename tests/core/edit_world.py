@@ -214,8 +214,8 @@ def oracle(acts: Sequence[Act], facts: Facts) -> automerge.Document:
     ordered = sorted((by_id[i] for i in live if by_id[i].edits), key=lambda one: (one.time, one.id))
     changes: dict[OperationId, bytes] = {}
     for one in ordered:
-        document, places = _first_document()
-        _deliver(document, [changes[other.id] for other in ordered if other.id in ancestors[one.id]])
+        document, places = first_document()
+        deliver(document, [changes[other.id] for other in ordered if other.id in ancestors[one.id]])
         branch = b""
         step: Act | None = one
         while step is not None and not branch:
@@ -224,12 +224,12 @@ def oracle(acts: Sequence[Act], facts: Facts) -> automerge.Document:
             step = None if step.backlink is None else by_id[step.backlink]
         document.set_actor(sha256(one.log.author + one.log.log + branch).digest()[:16])
         changes[one.id] = _run(document, places, one, one.id not in facts.unreadable)
-    main, _ = _first_document()
-    _deliver(main, [changes[one.id] for one in ordered])
+    main, _ = first_document()
+    deliver(main, [changes[one.id] for one in ordered])
     return main
 
 
-def _first_document() -> tuple[automerge.Document, dict[str, bytes]]:
+def first_document() -> tuple[automerge.Document, dict[str, bytes]]:
     document = automerge.Document(sha256(b"roost/containers/1\0session").digest()[:16])
     places: dict[str, bytes] = {}
     with document.transaction() as change:
@@ -239,7 +239,7 @@ def _first_document() -> tuple[automerge.Document, dict[str, bytes]]:
     return document, places
 
 
-def _deliver(document: automerge.Document, changes: Sequence[bytes]) -> None:
+def deliver(document: automerge.Document, changes: Sequence[bytes]) -> None:
     for change in filter(None, changes):
         size = bytearray()
         left = len(change)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import sha256
 
+from roost.core import canonical
 from roost.core import operation as operations
 from roost.core.author import Author, Draft
 from roost.core.document import Changes, Document, Received
@@ -42,7 +43,7 @@ def head_of(kind: str) -> bytes:
         "entry": {"at": 1, "branch": None, "parent": None, "type": "message"},
         "claim": {"agent": b"a" * 32, "epoch": 1, "previous": None, "reason": "", "standby": []},
     }
-    return operations.canonical.pack(fields.get(kind, {}))
+    return canonical.pack(fields.get(kind, {}))
 
 
 def grant(name: str, role: Role) -> Grant:

@@ -9,7 +9,7 @@ from random import Random
 from roost.core.document import Document
 from roost.core.ids import OperationId, PeerKey
 from roost.core.operation import Operation
-from tests.core.model import Peer
+from tests.core.model import Peer, Scene
 from tests.core.oracle import Oracle, Verdicts
 from tests.core.world import History
 
@@ -151,3 +151,20 @@ def count(history: History, oracle: Oracle, verdicts: Verdicts) -> Counter[str]:
 def judged(operations: Sequence[Operation]) -> tuple[Oracle, Verdicts]:
     oracle = Oracle(operations)
     return oracle, oracle.judge((1 << len(operations)) - 1)
+
+
+def peer_of(scene: Scene) -> Peer:
+    """A peer that holds the whole scene; in every order of arrival it must come to the same."""
+    oracle, _ = judged(scene.operations)
+    history = History(0, tuple(scene.operations))
+    peer = Peer(scene.genesis)
+    peer.deliver(scene.operations[1:])
+    compare(peer, oracle, (1 << len(scene.operations)) - 1)
+    for seed in range(6):
+        replay(history, oracle, Random(seed))
+    return peer
+
+
+def accepted(scene: Scene, *operations: Operation) -> list[bool]:
+    peer = peer_of(scene)
+    return [peer.accepts(operation) for operation in operations]

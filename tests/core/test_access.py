@@ -5,35 +5,12 @@ Every case is judged by a peer in several orders of arrival, and by the oracle.
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 
 from roost.core import canonical
-from roost.core.errors import NotAnAdmin, NotAWriter
-from roost.core.operation import DEPS_MAX, Operation
 from roost.core.redaction import effective
-from tests.core.model import NOW, Honest, Peer, Scene, grant, head_of, public, redact, verbs
-from tests.core.oracle import Oracle
-from tests.core.replay import compare, judged, replay
-from tests.core.world import History
-
-
-def peer_of(scene: Scene) -> Peer:
-    """A peer that holds the whole scene; in every order of arrival it must come to the same."""
-    oracle, _ = judged(scene.operations)
-    peer = Peer(scene.genesis)
-    peer.deliver(scene.operations[1:])
-    compare(peer, oracle, (1 << len(scene.operations)) - 1)
-    for seed in range(6):
-        replay(History(seed, tuple(scene.operations)), oracle, Random(seed))
-    return peer
-
-
-def accepted(scene: Scene, *operations: Operation) -> list[bool]:
-    peer = peer_of(scene)
-    return [peer.accepts(operation) for operation in operations]
-
+from tests.core.model import Peer, Scene, grant, head_of, public, redact, verbs
+from tests.core.replay import accepted, peer_of
 
 # --- roles --------------------------------------------------------------------------------------------------------
 
@@ -264,33 +241,6 @@ def test_two_concurrent_lowerings_leave_no_role_until_a_grant_that_has_seen_both
     assert accepted(scene, *words, at_last) == [False, False, True]
 
 
-# --- re-grants [13] -----------------------------------------------------------------------------------------------
-
-
-def test_a_removed_key_comes_back_only_by_someone_as_senior_as_who_removed_it() -> None:
-    scene = Scene("owner")
-    given = scene.write("owner", verbs(grant("ann", "admin"), grant("kim", "write")))
-    removal = scene.write("owner", verbs(revoke=["kim"]))
-    by_junior = scene.write("ann", verbs(grant("kim", "write")), proof=given, after=[removal])
-    walked_in = scene.write("kim", log="1", proof=by_junior)
-    by_owner = scene.write("owner", verbs(grant("kim", "write")))
-    invited = scene.write("kim", log="2", proof=by_owner)
-
-    assert accepted(scene, by_junior, walked_in, by_owner, invited) == [True, False, True, True]
-    assert peer_of(scene).document.access.was_removed(public("kim"))
-    assert not peer_of(scene).document.access.was_removed(public("ann"))
-
-
-def test_a_grant_that_had_not_seen_the_removal_is_no_re_grant() -> None:
-    scene = Scene("owner")
-    scene.write("owner", verbs(grant("kim", "write")))
-    concurrent = scene.write("owner", verbs(grant("kim", "write")), log="2")
-    scene.write("owner", verbs(revoke=["kim"]))
-    words = scene.write("kim", proof=concurrent)
-
-    assert accepted(scene, words) == [False]
-
-
 # --- owner and creator [14] ---------------------------------------------------------------------------------------
 
 
@@ -321,81 +271,6 @@ def test_the_creator_does_not_remove_another_owner_and_stands_with_the_first_adm
     creator, bob = scene.write("laptop"), scene.write("bob")
 
     assert accepted(scene, vain, owner, ann, below, creator, bob) == [True, True, True, False, True, False]
-
-
-# --- admits [15] --------------------------------------------------------------------------------------------------
-
-
-def stale_removal() -> tuple[Scene, Operation, list[Operation]]:
-    """The owner's tablet, a week offline, removes the phone; what the phone granted since, and Kim's week, is void."""
-    scene = Scene("owner")
-    given = scene.write("owner", verbs(grant("phone", "admin"), grant("ann", "admin")))
-    kims = scene.write("phone", verbs(grant("kim", "write")), proof=given)
-    week = [kims, scene.write("kim", proof=kims), scene.write("kim")]
-    removal = scene.write("owner", verbs(revoke=["phone"]), log="tablet", after=[given])
-    return scene, removal, week
-
-
-def test_a_stale_removal_by_a_senior_is_undone_by_an_admit() -> None:
-    scene, removal, week = stale_removal()
-    assert accepted(scene, *week) == [False, False, False]
-
-    admit = scene.write("owner", verbs(admit=week[:1]), log="tablet", after=[week[-1]])
-
-    assert accepted(scene, removal, admit, *week) == [True, True, True, True, True]
-    later = scene.write("kim")
-    assert accepted(scene, later) == [True]
-
-
-def test_an_admit_brings_back_what_it_lists_and_nothing_else() -> None:
-    scene = Scene("owner")
-    given = scene.write("owner", verbs(grant("kim", "write")))
-    removal = scene.write("owner", verbs(revoke=["kim"]))
-    work = [scene.write("kim", proof=given), scene.write("kim"), scene.write("kim")]
-    scene.write("owner", verbs(admit=[work[1]]), after=[work[2]])
-    peer = peer_of(scene)
-
-    assert [peer.accepts(operation) for operation in work] == [False, True, False]
-    assert [peer.is_live(operation) for operation in work] == [True, True, True]
-    assert peer.accepts(removal)
-
-
-def test_an_admit_by_a_junior_of_the_remover_has_no_effect() -> None:
-    scene, removal, week = stale_removal()
-    given = scene.operations[1]
-    scene.write("ann", verbs(admit=week), proof=given, after=[removal, week[-1]])
-
-    assert accepted(scene, *week) == [False, False, False]
-
-
-def test_an_admit_needs_the_removal_and_what_it_lists_among_its_ancestors() -> None:
-    scene, removal, week = stale_removal()
-    scene.write("owner", verbs(admit=week), log="blind to the removal", after=[week[-1]])
-    scene.write("owner", verbs(admit=week), log="blind to the week", after=[removal])
-
-    assert accepted(scene, *week) == [False, False, False]
-
-
-def test_an_admit_may_be_older_by_the_clock_than_what_others_wrote_since() -> None:
-    """Failing case 10: time is 1 + the latest *parent*; void operations of a fast clock are among the parents."""
-    scene = Scene("owner")
-    given = scene.write("owner", verbs(grant("kim", "write")))
-    scene.write("owner", verbs(revoke=["kim"]))
-    ahead = scene.write("kim", proof=given, time=NOW)
-    admit = scene.write("owner", verbs(admit=[ahead]), after=[ahead])
-
-    assert admit.time == NOW + 1
-    assert accepted(scene, ahead) == [True]
-
-
-def test_a_listed_access_operation_of_a_writer_stays_void() -> None:
-    scene = Scene("owner")
-    given = scene.write("owner", verbs(grant("kim", "write")))
-    scene.write("owner", verbs(revoke=["kim"]))
-    grab = scene.write("kim", verbs(grant("kim", "admin")), proof=given)
-    scene.write("owner", verbs(admit=[grab]), after=[grab])
-
-    assert accepted(scene, grab) == [False]
 
 
 # --- redact [failing case 15] -------------------------------------------------------------------------------------
@@ -441,57 +316,3 @@ def test_an_unknown_kind_is_stored_and_built_on() -> None:
     after = scene.write("owner")
 
     assert accepted(scene, whisper, after) == [True, True]
-
-
-# --- honest members -----------------------------------------------------------------------------------------------
-
-
-def test_a_removal_on_a_hundred_heads_keeps_all_that_was_seen() -> None:
-    """[7]; failing case 11: with 32 heads and the proof there would be 33."""
-    scene = Scene("owner")
-    given = scene.write("owner", verbs(grant("ann", "admin"), grant("kim", "write")))
-    words = [scene.write("kim", log=str(number), proof=given) for number in range(100)]
-    ann = Honest("ann", scene.genesis)
-    ann.peer.deliver(scene.operations[1:])
-    below = ann.write("access", verbs(grant("lee", "write")), NOW)
-
-    written = ann.write("access", verbs(revoke=["lee"]), NOW)
-
-    assert all(len(operation.deps) <= DEPS_MAX for operation in below + written)
-    assert [operation.kind for operation in below + written].count("join") >= 3
-    assert ann.peer.document.heads == [written[-1].id]
-    assert all(ann.peer.accepts(operation) for operation in words)
-    oracle = Oracle(scene.operations + below + written)
-    removal = oracle.number[written[-1].id]
-    assert all(oracle.past[removal] >> oracle.number[operation.id] & 1 for operation in words)
-
-
-def test_a_log_whose_tip_is_void_is_left_for_a_new_one() -> None:
-    """Failing case 12: here without a re-grant, by a second and senior grant."""
-    scene = Scene("owner")
-    given = scene.write("owner", verbs(grant("ann", "admin"), grant("bob", "admin")))
-    junior = scene.write("bob", verbs(grant("kim", "write")), proof=given)
-    kim = Honest("kim", scene.genesis)
-    kim.peer.deliver(scene.operations[1:])
-    void = kim.write("entry", head_of("entry"), NOW)[0]
-    second = scene.write("owner", verbs(grant("kim", "admin")), after=[junior])
-    removal = scene.write("ann", verbs(revoke=["kim"]), proof=given, after=[junior])
-    kim.peer.deliver([second, removal])
-    assert not kim.peer.accepts(void)
-
-    after = kim.write("entry", head_of("entry"), NOW)[-1]
-
-    assert (after.log == void.log, after.seq, after.proof) == (False, 0, second.id)
-    assert void.id not in after.deps
-    assert kim.peer.accepts(after)
-
-
-def test_whoever_holds_no_role_is_told_before_signing() -> None:
-    scene = Scene("owner")
-    scene.write("owner", verbs(grant("kim", "write")))
-    kim, eve = Honest("kim", scene.genesis), Honest("eve", scene.genesis)
-    kim.peer.deliver(scene.operations[1:])
-    with pytest.raises(NotAnAdmin):
-        kim.write("access", verbs(revoke=["owner"]), NOW)
-    with pytest.raises(NotAWriter):
-        eve.write("entry", head_of("entry"), NOW)

@@ -10,10 +10,18 @@ from hypothesis import strategies as st
 from roost.core.canonical import DEPTH_MAX, INTEGER_MAX, SIGNED_MAX, SIGNED_MIN, Value, decode, pack, unpack_map
 from roost.core.errors import Malformed, NotCanonical, Refused
 
-scalars = st.none() | st.booleans() | st.integers(0, INTEGER_MAX) | st.floats(allow_nan=False, allow_infinity=False)
-scalars |= st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.binary(max_size=40)
+scalars: st.SearchStrategy[Value] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(0, INTEGER_MAX),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+    st.binary(max_size=40),
+)
 keys = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4))
+values: st.SearchStrategy[Value] = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4)
+)
 
 
 @given(st.dictionaries(keys, values, max_size=6))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
+from roost.core import canonical
 from roost.core import document as documents
 from roost.core import operation as operations
 from roost.core.document import JUMP_AHEAD_MICROSECONDS, JUMP_STEP_MICROSECONDS, Document
-from roost.core.graph import LogKey
+from roost.core.graph import LogKey, Position
 from roost.core.ids import OperationId
+from roost.core.index import Known
 from roost.core.operation import Operation
 from tests.core.model import BIRTH, NOW, MemoryIndex, Peer, Scene, genesis, grant, head_of, key_of, log_of, verbs
 from tests.core.replay import image
@@ -296,6 +298,23 @@ def test_what_is_stored_is_found_when_it_is_no_longer_at_hand(monkeypatch: pytes
     assert peer.deliver([scene.write("kim", after=[given])]).operations[0].accepted
 
 
+class Watched(MemoryIndex):
+    """Notes what it is asked for."""
+
+    def __init__(self, index: MemoryIndex) -> None:
+        self.__dict__.update(index.__dict__)
+        self.found: list[OperationId] = []
+        self.loaded: list[int] = []
+
+    def find(self, operation: OperationId) -> Known | None:
+        self.found.append(operation)
+        return super().find(operation)
+
+    def merges(self, stretch: int) -> Iterable[tuple[int, tuple[Position, ...]]]:
+        self.loaded.append(stretch)
+        return super().merges(stretch)
+
+
 def test_a_document_opens_without_looking_at_its_entries() -> None:
     scene, given, _ = chat()
     for _ in range(200):
@@ -303,17 +322,12 @@ def test_a_document_opens_without_looking_at_its_entries() -> None:
         scene.write("lee", proof=given, after=[scene.operations[-1]])
     peer = scene.peer()
     before = image(peer.document)
-    asked: list[OperationId] = []
-    find = peer.index.find
-    peer.index.find = lambda identity: asked.append(identity) or find(identity)  # type: ignore[method-assign, func-returns-value]
-    loaded: list[int] = []
-    merges = peer.index.merges
-    peer.index.merges = lambda stretch: loaded.append(stretch) or merges(stretch)  # type: ignore[method-assign, func-returns-value]
+    peer.index = watched = Watched(peer.index)
 
     peer.reopen()
 
-    assert asked == list(peer.heads)
-    assert loaded == []
+    assert watched.found == list(peer.heads)
+    assert watched.loaded == []
     assert image(peer.document) == before
 
 
@@ -321,7 +335,7 @@ def test_a_redact_is_remembered_so_that_others_need_not_be_looked_for() -> None:
     scene, _, last = chat()
     peer = scene.peer()
     assert not peer.document.has_redactions
-    peer.deliver([scene.write("kim", operations.canonical.pack({"target": last.id}), kind="redact")])
+    peer.deliver([scene.write("kim", canonical.pack({"target": last.id}), kind="redact")])
     assert peer.document.has_redactions
     peer.reopen()
     assert peer.document.has_redactions

@@ -23,7 +23,7 @@ def content(values: canonical.Value, salt: bytes = SALT) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "edit,value",
+    ("edit", "value"),
     [
         (PUT, "text"),
         (PUT, "nul \0 in it"),
@@ -63,13 +63,13 @@ BREAKING: list[tuple[Edit, canonical.Value]] = [
 ]
 
 
-@pytest.mark.parametrize("edit,value", BREAKING)
+@pytest.mark.parametrize(("edit", "value"), BREAKING)
 def test_a_value_that_does_not_fit_is_refused_to_the_author(edit: Edit, value: Scalar) -> None:
     with pytest.raises(Malformed):
         encode_edits([PUT, edit], ["fine", value], SALT)
 
 
-@pytest.mark.parametrize("edit,value", [pair for pair in BREAKING if pair[1] != -(1 << 63) - 1])
+@pytest.mark.parametrize(("edit", "value"), [pair for pair in BREAKING if pair[1] != -(1 << 63) - 1])
 def test_one_value_that_does_not_fit_makes_the_whole_content_unreadable(edit: Edit, value: canonical.Value) -> None:
     assert read_values(EditHead((PUT, edit)), content(["fine", value])) is None
 
@@ -111,11 +111,11 @@ def test_reading_never_raises_and_writing_only_typed_errors(raw: bytes, values: 
         encode_edits([PUT] * len(values), values, SALT)
     except RoostError:
         return
-    assert 0 < len(values)
+    assert len(values) > 0
 
 
 @pytest.mark.parametrize(
-    "edits,values,error",
+    ("edits", "values", "error"),
     [
         ([], [], BadHead),
         ([PUT] * 65, ["a"] * 65, BadHead),

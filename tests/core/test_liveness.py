@@ -46,8 +46,7 @@ def test_a_head_deep_below_void_operations_is_no_head_when_they_become_live() ->
     given = scene.write("owner", verbs(grant("kim", "write")))
     other = scene.write("owner", log="2")
     stem = scene.write("eve", after=[given])
-    for _ in range(3):
-        last = scene.write("eve")
+    last = [scene.write("eve") for _ in range(3)][-1]
     branch = scene.write("eve", back=stem, after=[other])
     peer = scene.peer()
     assert heads_of(peer, scene) == [1, 2]

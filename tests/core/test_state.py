@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from itertools import permutations
 
 import pytest
@@ -9,12 +10,12 @@ from automerge import core as automerge
 
 from roost.core import state as state_module
 from roost.core.heads import Delete, Edit, Put, Splice
+from roost.core.history import MADE_BYTES, seal
 from roost.core.state import StateFailed
-from tests.core.edit_world import Act, Facts, Peer, act, log_of
+from tests.core.edit_world import Act, Facts, Peer, act, deliver, first_document, log_of
 
 ANN, BOB, CID = log_of("ann"), log_of("bob"), log_of("cid")
 NOTHING = Facts()
-FACTS_BYTES = 17  # of a made change; more is an Automerge change
 
 
 def put(key: str, value: str | int | float | bool | None, before: Act | None = None, time: int = 1) -> Act:
@@ -32,7 +33,7 @@ def peer_with(*acts: Act, facts: Facts = NOTHING, kind: str = "session") -> Peer
 
 
 @pytest.mark.parametrize(
-    "kind,head",
+    ("kind", "head"),
     [
         ("session", "173a538f9e6db643c5ffdd73f590d2bf7300b713726ee9fc07eec83ded50b52f"),
         ("agent", "8b206ac350f1cbc253a03098bee9883d5ad5d6deef466c38ba377387e5844b33"),
@@ -72,7 +73,7 @@ def test_positions_count_code_points_in_the_text_that_the_items_before_leave() -
 
 
 @pytest.mark.parametrize(
-    "edit,value",
+    ("edit", "value"),
     [
         (Splice("notes", 4, 0, 1), "x"),
         (Splice("notes", 2, 2, 0), ""),
@@ -93,7 +94,7 @@ def test_one_item_without_a_place_leaves_the_whole_operation_without_effect(edit
 
     view = peer.state.view()
     assert (view.maps["meta"], view.texts["notes"]) == ({"topic": "still writing"}, "abc")
-    assert len(peer.cache[wrong.id]) == FACTS_BYTES
+    assert len(peer.cache[wrong.id]) == MADE_BYTES
     assert view.heads != heads
 
 
@@ -148,7 +149,7 @@ def test_concurrent_edits_of_two_keys_and_one_text_by_three_peers_all_stay_in_al
         named = act(log, before, deps, 2, (Put("meta", key),), (key,))
         chains.append((named, act(log, named, (), 3, (Splice("notes", 5, 0, 3),), (log.log.hex()[:3],))))
 
-    results = []
+    peer, results = peer_with(base), []
     for order in permutations([0, 0, 1, 1, 2, 2]):
         steps = [iter(chain) for chain in chains]
         peer = peer_with(base)
@@ -169,7 +170,7 @@ def test_both_branches_of_a_forked_log_stay_whichever_comes_first(first: int) ->
     branches = [text("left ", before=base, time=2), text("right ", before=base, time=3)]
     peer = peer_with(base, branches[first])
     peer.receive([branches[1 - first]], NOTHING)
-    assert sorted(peer.state.view().texts["notes"].split()) == ["left", "rightbase"]
+    assert sorted(peer.state.view().texts["notes"].split()) == ["base", "left", "right"]
     assert outcome(peer) == outcome(peer_with(base, *branches))
 
 
@@ -211,12 +212,35 @@ def test_a_saved_state_loads_in_automerge_with_the_same_heads() -> None:
     assert tuple(head.hex() for head in loaded.get_heads()) == peer.state.view().heads
 
 
-def test_a_panic_of_the_engine_becomes_a_typed_failure() -> None:
-    document = automerge.Document(b"a" * 16)
-    with document.transaction() as change:
-        change.put(automerge.ROOT, "count", automerge.ScalarType.Counter, 1)
+def test_a_cached_change_on_which_the_engine_panics_is_made_again() -> None:
+    one = put("count", 1)
+    good = peer_with(one)
+    hostile = as_counter(good.cache[one.id][MADE_BYTES:])
+    peer = Peer(cached={one.id: seal(good.cache[one.id][4:MADE_BYTES], hostile)})
+    peer.receive([one], NOTHING)
+
+    assert outcome(peer) == outcome(good)
+    peer.work()
+    assert peer.cache == good.cache
+
+
+def test_a_panic_of_the_engine_is_a_typed_failure() -> None:
+    one = put("count", 1)
+    hostile = as_counter(peer_with(one).cache[one.id][MADE_BYTES:])
+    first, _ = first_document()
+    deliver(first, [hostile])
+    meta = first.get(automerge.ROOT, "meta")
+    assert meta is not None
     with pytest.raises(StateFailed), state_module._border():
-        document.get(automerge.ROOT, "count")
+        first.get(meta[1], "count")
+
+
+def as_counter(change: bytes) -> bytes:
+    """A change that puts the integer 1, with its type altered to one at which the engine panics."""
+    integer, counter = b"\x14\x01", b"\x18\x01"  # length 1, type 4 or 8; then the value
+    assert change.count(integer) == 1
+    body = change[8:].replace(integer, counter)
+    return change[:4] + sha256(body).digest()[:4] + body
 
 
 def test_a_mistake_of_ours_is_not_taken_for_a_failure_of_the_engine() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from roost.core.errors import RoostError
 from roost.core.graph import Position
-from roost.core.history import History, KnownEdit, Order
+from roost.core.history import MADE_BYTES, History, KnownEdit, Order
 from roost.core.ids import OperationId
 from roost.core.state import State
 from tests.core.edit_world import Act, Facts, Peer, Writers, oracle, shuffled
@@ -133,7 +133,7 @@ def test_the_histories_hold_what_the_rules_are_about() -> None:
         seen["merges"] += sum(1 for one in acts if one.backlink and one.deps)
         peer = Peer()
         peer.receive(acts, facts)
-        seen["without effect"] += sum(1 for made in peer.cache.values() if len(made) == 17)
+        seen["without effect"] += sum(1 for made in peer.cache.values() if len(made) == MADE_BYTES)
     assert seen["edits"] > 1000, seen
     assert all(seen[name] > 100 for name in ("forks", "void", "unreadable", "merges", "without effect")), seen
 

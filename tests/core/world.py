@@ -93,7 +93,8 @@ class World:
 
     def _honest_act(self, name: str) -> None:
         member = self.honest[name]
-        kind, head, admitting = "entry", head_of("entry"), []
+        kind, head = "entry", head_of("entry")
+        admitting: list[Operation] = []
         draw = self.chance.random()
         if draw < 0.5:
             kind = "access"

@@ -279,3 +279,10 @@ def test_the_home_may_come_from_the_environment(new_peer: NewPeer) -> None:
     )
     assert json.loads(ended.stdout)["home"] == str(peer.home)
     assert peer.home.stat().st_mode & 0o777 == 0o700
+
+
+def test_to_follow_needs_a_running_peer(alice: RealPeer) -> None:
+    alice.run("new", "s")
+    ended = alice.try_("follow", "s")
+    assert ended.code == 6
+    assert "roost up" in ended.errors

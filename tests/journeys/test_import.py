@@ -6,8 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
-
 from tests.journeys.peers import RealPeer, share
 
 SAMPLES = Path(__file__).parent.parent / "data" / "pi"
@@ -27,38 +25,33 @@ def is_header(line: bytes) -> bool:
     return isinstance(value, dict) and (value.get("type") == "session" or value.get("kind") == "header")
 
 
-def test_every_line_of_every_sample_is_an_entry_or_skipped(alice: RealPeer) -> None:
+def test_every_line_of_every_sample_is_an_entry_or_skipped_and_again_adds_nothing(alice: RealPeer) -> None:
     alice.start()
     before = {path: path.read_bytes() for path in ALL}
-    unusable = set()
-    for path in ALL:
-        ended = alice.try_("import", str(path))
-        if ended.code == 3:
-            unusable.add(path.stem)
-            assert ended.rows == []
-            continue
-        assert ended.code == 0, ended.errors
-        (row,) = ended.rows
+    folders = [str(SAMPLES), str(SAMPLES / "edge")]
+
+    first, again = (alice.try_("import", *folders) for _ in range(2))
+
+    assert first.code == again.code == 3, "some are unusable, the others are imported all the same"
+    assert {Path(row["path"]) for row in first.rows} == {path for path in ALL if path.stem not in UNUSABLE}
+    for row, same in zip(first.rows, again.rows, strict=True):
+        path = Path(row["path"])
         lines = lines_of(path)
-        assert row["path"] == str(path)
-        assert row["entries"] + row["existing"] + row["skipped"] == len(lines) - sum(map(is_header, lines)), path.name
-        assert all(warning["offset"] <= len(before[path]) for warning in row["warnings"])
-        assert alice.one("verify", row["session"])["ok"] is True
-    assert unusable == UNUSABLE
+        kept = row["entries"] + row["existing"]
+        assert kept + row["skipped"] == len(lines) - sum(map(is_header, lines)), path.name
+        assert all(0 <= warning["offset"] <= len(before[path]) for warning in row["warnings"])
+        assert (same["session"], same["skipped"]) == (row["session"], row["skipped"])
+        assert (same["entries"], same["existing"]) == (0, kept), path.name
+    for session in {row["session"] for row in first.rows}:
+        assert alice.one("verify", session)["ok"] is True
     assert {path: path.read_bytes() for path in ALL} == before
 
 
-@pytest.mark.parametrize("path", [path for path in ALL if path.stem not in UNUSABLE], ids=lambda path: path.stem)
-def test_the_same_file_again_adds_nothing(path: Path, alice: RealPeer) -> None:
-    first = alice.one("import", str(path))
-    heads = alice.one("heads", first["session"])
-
-    again = alice.one("import", str(path))
-
-    assert again["session"] == first["session"]
-    assert (again["entries"], again["existing"]) == (0, first["entries"])
-    assert again["skipped"] == first["skipped"]
-    assert alice.one("heads", first["session"]) == heads
+def test_only_files_without_anything_usable_exit_3(alice: RealPeer) -> None:
+    alice.start()
+    codes = {path.stem: alice.try_("import", str(path)).code for path in ALL}
+    assert {stem for stem, code in codes.items() if code} == UNUSABLE
+    assert {codes[stem] for stem in UNUSABLE} == {3}
 
 
 def test_the_same_file_on_a_peer_that_holds_the_session_by_sync_adds_nothing(alice: RealPeer, bob: RealPeer) -> None:

@@ -53,11 +53,19 @@ def _serve(
 ) -> None:
     import asyncio  # here, so that `roost --help` stays quick
 
-    from roost.node.run import up as run_peer
+    from roost.web.run import up as run_peer
 
     async def run_until_stopped() -> None:
         running = asyncio.ensure_future(
-            run_peer(home, listens, advertise, name, behind_proxy, insecure, None, _say_ready)
+            run_peer(
+                home,
+                listens=listens,
+                advertise=advertise,
+                name=name,
+                behind_proxy=behind_proxy,
+                insecure=insecure,
+                on_ready=_say_ready,
+            )
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -25,7 +25,19 @@ Parked: TypeAlias = dict[int, tuple[int, int]]  # stretch -> (first seq that thi
 class Group:
     """One author under one proof. ``revokes`` are the accepted removals that it has to be covered against."""
 
-    __slots__ = ("author", "depth", "number", "ok", "operations", "proof", "proof_id", "rank", "revokes", "role")
+    __slots__ = (
+        "author",
+        "depth",
+        "number",
+        "ok",
+        "operations",
+        "proof",
+        "proof_id",
+        "rank",
+        "revokes",
+        "role",
+        "writes",
+    )
 
     def __init__(
         self,
@@ -43,13 +55,14 @@ class Group:
         self.depth = depth
         self.role = role
         self.rank = NEVER if role is None else 2 * depth + (role != "admin")
+        self.writes = role in ("write", "admin")
         self.ok = False
         self.revokes: tuple[AccessOperation, ...] = ()
         self.operations: list[AccessOperation] = []
 
     def may(self, kind: str) -> bool:
         """Whether the role suffices for an operation of this kind; removals aside."""
-        return self.role is not None and ROLES[self.role] >= (2 if kind == "access" else 1)
+        return self.role == "admin" if kind == "access" else self.writes
 
 
 class AccessOperation:
@@ -220,6 +233,8 @@ class Access:
         return group.may(kind) and self._covers(group, position)
 
     def _covers(self, group: Group, position: Position) -> bool:
+        if not group.revokes:
+            return group.ok
         return group.ok and all(
             self.frontier_of(revoke).get(position.stretch, -1) >= position.seq or self._admitted(revoke, position)
             for revoke in group.revokes

@@ -123,8 +123,7 @@ class Document:
 
     def find(self, identity: OperationId) -> Known | None:
         """What is known of an admitted operation, or None."""
-        found = self._recent.get(identity) or self._older.get(identity) or self._index.find(identity)
-        return found
+        return self._recent.get(identity) or self._older.get(identity) or self._index.find(identity)
 
     def known(self, identity: OperationId) -> Known:
         """Like ``find``, of an operation that must be in the set."""
@@ -144,7 +143,7 @@ class Document:
             return next(identity for identity, known in recent if known.position == position)
 
     def accepted(self, known: Known) -> bool:
-        if self.liveness.is_parked(known.position):
+        if self.liveness.parked and self.liveness.is_parked(known.position):
             return False
         return self.access.accepts(self.access.by_number[known.group], known.kind, known.position)
 
@@ -177,17 +176,9 @@ class Document:
             accepted = self.accepted(known)
             if accepted and not due:
                 self.liveness.accept(known.position, operation.id, deps)
+            checked = verified is None or operation.id in verified
             outcome.operations.append(
-                NewOperation(
-                    operation,
-                    known.position,
-                    deps,
-                    known.group,
-                    accepted,
-                    verified is None or operation.id in verified,
-                    local,
-                    now,
-                )
+                NewOperation(operation, known.position, deps, known.group, accepted, checked, local, now)
             )
         if due:
             self.liveness.rebuild(self)
@@ -197,22 +188,20 @@ class Document:
         self, operation: Operation, now: int, outcome: Received
     ) -> tuple[Known, tuple[Position, ...], bool] | None:
         """Put an operation into its place, or note why it has none. Raises Refused for what no peer may admit."""
-        if operation.document != self.id:
+        if operation.document != self.id:  # the document of another genesis is its own
             raise WrongDocument
-        if self.find(operation.id) is not None:
+        find = self.find
+        if find(operation.id) is not None:
             outcome.known.append(operation)
             return None
         parents: list[Known] = []
-        missing: list[OperationId] = []
         for identity in operation.parents:
-            found = self.find(identity)
+            found = find(identity)
             if found is None:
-                missing.append(identity)
-            else:
-                parents.append(found)
-        if missing:
-            outcome.missing.append((operation, tuple(missing)))
-            return None
+                missing = tuple(identity for identity in operation.parents if find(identity) is None)
+                outcome.missing.append((operation, missing))
+                return None
+            parents.append(found)
         latest = self._check(operation, parents)
         wait = operation.time - now - JUMP_AHEAD_MICROSECONDS
         if wait > 0 and operation.time - latest > JUMP_STEP_MICROSECONDS:
@@ -223,18 +212,20 @@ class Document:
     def _check(self, operation: Operation, parents: Sequence[Known]) -> int:
         """Check what the ancestors show; return the time of the latest parent."""
         if operation.kind == "genesis":
-            if operation.id != OperationId(self.id):
-                raise WrongDocument("a second genesis")
             return operation.time
         if operation.backlink is not None:
             before = parents[0]
-            log = self.graph.stretches[before.position.stretch].log
-            if log != (operation.author, operation.log) or before.position.seq + 1 != operation.seq:
+            stretch, seq = before.position
+            log = self.graph.stretches[stretch].log
+            if seq + 1 != operation.seq or log.log != operation.log or log.author != operation.author:
                 raise BadChain
-            inherited = self.access.by_number[before.group].proof_id
-            if operation.proof not in (OperationId(self.id), inherited) and operation.proof not in operation.deps:
+            proof = operation.proof
+            inherited = proof == self.access.by_number[before.group].proof_id or proof == self.id
+            if not inherited and proof not in operation.deps:
                 raise BadProof
-        latest = max(parent.time for parent in parents)
+        latest = parents[0].time
+        for parent in parents:
+            latest = max(latest, parent.time)
         if operation.time <= latest:
             raise BadTime
         return latest
@@ -246,10 +237,9 @@ class Document:
         if group.number not in self._stored_groups:
             self._stored_groups.add(group.number)
             self._new_groups.append(group)
-        log = LogKey(operation.author, operation.log)
         before = None if operation.backlink is None else parents[0].position
-        deps = tuple(parent.position for parent in (parents if before is None else parents[1:]))
-        stretch = self._stretch_for(log, before, operation.seq, outcome)
+        deps = tuple([parent.position for parent in (parents if before is None else parents[1:])])
+        stretch = self._stretch_for(operation, before, outcome)
         if deps:
             stretch.merges.append(operation.seq, deps)
         position = Position(stretch.number, operation.seq)
@@ -265,16 +255,17 @@ class Document:
             self.has_redactions = True
         return known, deps, False
 
-    def _stretch_for(self, log: LogKey, before: Position | None, seq: int, outcome: Received) -> Stretch:
+    def _stretch_for(self, operation: Operation, before: Position | None, outcome: Received) -> Stretch:
         if before is not None:
             stretch = self.graph.stretches[before.stretch]
             if stretch.last == before.seq:
-                stretch.last = seq
+                stretch.last = operation.seq
                 return stretch
+        log = LogKey(operation.author, operation.log)
         if before is not None or log in self.graph.logs:
             outcome.forked.append(log)
         number, self._next_stretch = self._next_stretch, self._next_stretch + 1
-        return self.graph.start(number, log, before, seq)
+        return self.graph.start(number, log, before, operation.seq)
 
     def _add_access(self, operation: Operation, position: Position, group: Group) -> bool:
         head = operation.head

@@ -1,8 +1,9 @@
 """The edits of a document as the replay needs them: by stretch, in the order, with the facts that changes rest on.
 
-A *made change* is what the store caches per edit: 17 bytes of facts (readable or not, and the actor), then the change,
-which is empty if the edit has no effect. The facts are checked when cached changes are taken back, so that a crash
-between "redacted" and "made again" cannot leave a stale one in use.
+A *made change* is what the store caches per edit: a CRC-32 of the rest, 17 bytes of facts (readable or not, and the
+actor), then the change, which is empty if the edit has no effect. Sum and facts are checked when cached changes are
+taken back: Automerge passes over a damaged change in silence, and a crash between "redacted" and "made again" must not
+leave a stale one in use.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
+from zlib import crc32
 
 from msgspec import Struct
 
@@ -21,7 +23,8 @@ from roost.core.ids import OperationId
 Order: TypeAlias = tuple[int, OperationId]
 
 ACTOR_BYTES = 16
-FACTS_BYTES = 1 + ACTOR_BYTES
+SUM_BYTES = 4
+MADE_BYTES = SUM_BYTES + 1 + ACTOR_BYTES  # of a made change without effect
 _ForkMarks: TypeAlias = tuple[tuple[int, bool, bool], ...]
 
 
@@ -37,6 +40,16 @@ class KnownEdit(Struct, eq=False, gc=False):
 
 def by_order(edit: KnownEdit) -> Order:
     return edit.order
+
+
+def seal(facts: bytes, change: bytes) -> bytes:
+    """The made change, as it is cached."""
+    made = facts + change
+    return crc32(made).to_bytes(SUM_BYTES, "big") + made
+
+
+def _intact(made: bytes) -> bool:
+    return len(made) >= MADE_BYTES and crc32(made[SUM_BYTES:]).to_bytes(SUM_BYTES, "big") == made[:SUM_BYTES]
 
 
 class Line:
@@ -143,6 +156,9 @@ class History:
 
     def _add(self, record: EditRecord) -> KnownEdit:
         edit = KnownEdit(record, (record.time, record.id), self._cached.pop(record.id, None))
+        if edit.made is not None and not _intact(edit.made):
+            edit.made = None
+            self.forgotten.add(record.id)
         self._edits[record.id] = edit
         line = self.lines.get(record.position.stretch)
         if line is None:
@@ -173,7 +189,7 @@ class History:
             if edit.made is None:
                 if self.is_live(edit):
                     return [edit]
-            elif edit.made[:1] != _readable(edit):
+            elif edit.made[SUM_BYTES : SUM_BYTES + 1] != _readable(edit):
                 return [edit]
         return []
 
@@ -184,7 +200,7 @@ class History:
         return _readable(edit) + self._actor(edit.record)
 
     def _facts_hold(self, edit: KnownEdit) -> bool:
-        return edit.made is not None and edit.made[:FACTS_BYTES] == self.facts(edit)
+        return edit.made is not None and edit.made[SUM_BYTES:MADE_BYTES] == self.facts(edit)
 
     def _actor(self, record: EditRecord) -> bytes:
         """One per log, and one more per live branch of it: else two changes would claim one (actor, seq)."""

@@ -95,19 +95,22 @@ class Liveness:
         changed, self._changed = self._changed, set()
         return changed
 
-    def accept(self, position: Position, identity: OperationId, deps: Iterable[Position]) -> None:
+    def accept(self, position: Position, identity: OperationId, deps: tuple[Position, ...]) -> None:
         """One more accepted operation, all of whose parents are in the graph."""
-        stretch = self._graph.stretches[position.stretch]
+        number, seq = position
+        stretch = self._graph.stretches[number]
         frontier = self.frontier
-        before = stretch.base if position.seq == stretch.first else Position(position.stretch, position.seq - 1)
-        parents = [*deps] if before is None else [before, *deps]
-        if all(frontier.get(parent.stretch, -1) >= parent.seq for parent in parents):
-            frontier[position.stretch] = position.seq
+        before = stretch.base if seq == stretch.first else Position(number, seq - 1)
+        parents = deps if before is None else (before, *deps)
+        for above, at in parents:
+            if frontier.get(above, -1) < at:
+                self._cover(position)
+                break
+        else:
+            frontier[number] = seq
             for parent in parents:
                 self.heads.pop(parent, None)
-        else:
-            self._cover(position)
-        self._changed.add(position.stretch)
+        self._changed.add(number)
         self.heads[position] = identity
 
     def _cover(self, position: Position) -> None:

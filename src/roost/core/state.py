@@ -22,7 +22,7 @@ from roost.core.edits import CONTAINERS, EditRecord, Scalar, has_places, lengths
 from roost.core.errors import RoostError
 from roost.core.graph import Frontier, Graph, Position
 from roost.core.heads import Delete, Put, Splice
-from roost.core.history import FACTS_BYTES, History, KnownEdit, Order, by_order
+from roost.core.history import MADE_BYTES, History, KnownEdit, Order, by_order, seal
 from roost.core.ids import OperationId
 
 Handle: TypeAlias = bytes  # an Automerge object id
@@ -41,6 +41,7 @@ CLOCK_STEP = 32  # Automerge keeps the clock of every 32nd change; asking from e
 ANCHORED_MAX = 64  # more changes behind an anchor cost more than that walk
 
 _T = TypeVar("_T")
+_wrecks: list[object] = []  # a transaction that the engine failed in: freeing it would crash the process
 
 
 class StateFailed(RoostError):
@@ -131,8 +132,8 @@ class _Copy:
         changes = []
         for edit in edits:
             assert edit.made is not None, "an ancestor's change was not made"
-            if len(edit.made) > FACTS_BYTES:
-                changes.append(edit.made[FACTS_BYTES:])
+            if len(edit.made) > MADE_BYTES:
+                changes.append(edit.made[MADE_BYTES:])
         for start in range(0, len(changes), MESSAGE_CHANGES_MAX):
             self._apply(changes[start : start + MESSAGE_CHANGES_MAX])
         self.newest = max(self.newest or edits[-1].order, edits[-1].order)
@@ -186,8 +187,13 @@ class _Replica(_Copy):
             self.document.set_actor(actor)
             self._actor = actor
         before = self.document.get_heads()
-        with self.document.transaction() as change:
-            self._write(change, edit.record)
+        transaction = self.document.transaction()
+        try:
+            with transaction as change:
+                self._write(change, edit.record)
+        except BaseException:
+            _wrecks.append((self.document, transaction))
+            raise
         return self._last_change(before)
 
     def _length(self, text: str) -> int:
@@ -216,7 +222,8 @@ class _Replica(_Copy):
             return b""
         anchored = self.anchor is not None and not self.straight
         changes = self.document.get_changes([self.anchor] if anchored else before)  # type: ignore[list-item]
-        change = next(found for found in reversed(changes) if found.hash == heads[0])
+        change = next((found for found in reversed(changes) if found.hash == heads[0]), None)
+        assert change is not None, "the change just made is a head"
         self.count += 1
         if self.count % CLOCK_STEP == 0:
             self.anchor, self.straight = heads[0], True
@@ -313,18 +320,18 @@ class State:
     def _deliver(self) -> _Copy:
         """Bring the main document up to date. Many at a time: few look at the state after every edit."""
         main = self._main = self._main or _Copy(self._containers)
-        edits, self._undelivered = self._undelivered, []
-        edits.sort(key=by_order)
+        edits = sorted(self._undelivered, key=by_order)
         if edits and main.newest is not None and edits[0].order < main.newest:
             self._main_in_order = False  # Automerge saves changes in the order in which they came
         main.deliver(edits)
+        self._undelivered = []
         return main
 
     def _make(self, edit: KnownEdit) -> bytes:
         """Facts and change of a live edit; the changes of its ancestors are made."""
         facts = self._history.facts(edit)
         if not has_places(self._kind, edit.record.edits):
-            return facts
+            return seal(facts, b"")
         stretch, seq = edit.record.position
         replica = self._replicas.pop(stretch, None) or _Replica(self._containers)
         self._catch_up(replica, edit.record.position)
@@ -333,7 +340,7 @@ class State:
         self._replicas[stretch] = replica
         if len(self._replicas) > REPLICAS_MAX:
             del self._replicas[next(iter(self._replicas))]
-        return facts + change
+        return seal(facts, change)
 
     def _catch_up(self, replica: _Replica, position: Position) -> None:
         """Deliver the changes of all edits among the ancestors of ``position`` that the replica lacks."""

@@ -21,7 +21,7 @@ from roost.core.operation import NOT_HELD, SIGNATURE_PREFIX
 from roost.core.outcome import NewOperation
 from roost.core.owing import Owing
 from roost.core.parked import Space
-from roost.core.ranges import Ranges, spans
+from roost.core.ranges import Range, Ranges
 from roost.core.receiving import Admit, Admitted, Answer, Receiving
 from roost.core.sending import LIVE_MAX, Read, Sending, Stored
 from roost.core.wire import (
@@ -187,7 +187,7 @@ class SyncMachine:
         self._live = False  # all that is committed here is there, on its way or queued; so what is new can follow
         self._fresh = Ranges()  # committed while not live
         self._due = False  # much has come from elsewhere: comparing shows what of it the other side has not got too
-        self._asked = False  # the side that leads was asked for a round
+        self._asked = False  # the side that leads was asked for a round, or has refused one
         self._turned = False  # since the last tick the comparison moved on
         self._bulk = False  # since the last tick many operations came
         self._led = False  # since the last tick the side that leads began a round
@@ -347,7 +347,7 @@ class SyncMachine:
         elif self._live:
             effects += [Send(batch) for batch in self._sending.push(others)] if others else []
         else:
-            self._fresh.update(spans(one.position for one in others))
+            self._fresh.update(Range(stretch, seq, seq) for stretch, seq in (one.position for one in others))
         if self._live:
             effects += self._ask([one.operation.id for one in operations if _is_absent(one)])
         return effects
@@ -358,9 +358,10 @@ class SyncMachine:
     # --- rounds -----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> list[Effect]:
-        self._asked = True
         if self._leads:
             self._due = False
+        else:
+            self._asked = True
         return [Send(one) for one in self._comparison.begin()]
 
     def _on_tick(self, now: int) -> Sequence[Effect]:

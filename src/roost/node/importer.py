@@ -12,7 +12,6 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from roost.adapters.environment import Environment
 from roost.adapters.store.rows import origin_hash
 from roost.adapters.store.store import Store
 from roost.core.errors import NotFound, NothingUsable, TooLarge, Usage
@@ -24,6 +23,7 @@ from roost.node.documents import Documents
 from roost.node.registry import Registry
 from roost.node.replica import Replica
 from roost.node.sessions import NewEntry, Sessions
+from roost.node.states import States
 from roost.node.transcript import Json
 
 CHUNK_ENTRIES = 200  # per commit: signing them holds the loop for some 20 ms
@@ -52,13 +52,13 @@ class Importer:
     """Brings transcript files into sessions."""
 
     def __init__(
-        self, store: Store, documents: Documents, sessions: Sessions, registry: Registry, environment: Environment
+        self, store: Store, documents: Documents, sessions: Sessions, registry: Registry, states: States
     ) -> None:
         self._store = store
         self._documents = documents
         self._sessions = sessions
         self._registry = registry
-        self._environment = environment
+        self._states = states
 
     async def import_file(self, path: Path, tool: str = "auto") -> dict[str, Json]:
         """Import one file; the row that ``roost import`` prints. Raises NotFound, NothingUsable, Usage."""
@@ -90,11 +90,11 @@ class Importer:
             replica = self._documents.get(row.id)
             if replica.document.open:
                 return replica
+        replica = await self._sessions.create(None, origin=origin, source=tool)
         wanted = _name(tool, shape)
-        name = wanted if self._registry.by_name(wanted) is None else None
-        replica = await self._sessions.create(name, origin=origin, source=tool)
-        if name is None:
-            await self._sessions.rename(replica.id, self._registry.free_name(wanted, replica.id))
+        name = self._registry.acceptable(wanted, replica.id) or self._registry.free_name(f"{tool} {wanted}", replica.id)
+        await self._sessions.rename(replica.id, name)
+        await self._states.put(replica.id, "meta", "name", wanted)
         return replica
 
 

@@ -45,7 +45,7 @@ class Peer:
         self.documents = Documents(store, key, environment, self)
         self.sessions = Sessions(store, self.documents, self.registry, key, environment)
         self.states = States(store, self.documents, environment)
-        self.importer = Importer(store, self.documents, self.sessions, self.registry, environment)
+        self.importer = Importer(store, self.documents, self.sessions, self.registry, self.states)
         self.invites = Invites(store, environment)
         self.joins = Joins(self)
         self.links = Links(self)
@@ -83,10 +83,15 @@ class Peer:
         self.links.start(carrier)
         self.membership.start(carrier)
 
-    async def close(self) -> None:
-        """End all links and tasks, then let go of the store."""
+    async def stop(self) -> None:
+        """End all links and subscriptions; commands still work."""
+        self.url = None
         await self.links.close()
         self.notices.close()
+
+    async def close(self) -> None:
+        """End everything, then let go of the store."""
+        await self.stop()
         await self.store.close()
 
     async def on_wire(self, wire: Wire) -> None:

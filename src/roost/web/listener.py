@@ -24,9 +24,9 @@ HEADERS_MAX: Final = 64
 class Budget:
     """How many connections a listener holds."""
 
-    def __init__(self, in_all: int = CONNECTIONS_MAX, of_one: int = CONNECTIONS_OF_ONE_MAX) -> None:
-        self._in_all = in_all
-        self._of_one = of_one
+    def __init__(self, in_all: int | None = None, of_one: int | None = None) -> None:
+        self._in_all = CONNECTIONS_MAX if in_all is None else in_all
+        self._of_one = CONNECTIONS_OF_ONE_MAX if of_one is None else of_one
         self._open: Counter[str] = Counter()
 
     def take(self, address: str) -> bool:
@@ -116,7 +116,7 @@ async def listen(server: web.Server, host: str, port: int, budget: Budget) -> as
             raise Denied(f"this user may not listen at port {port}; choose one above 1023: --listen") from error
         raise Usage(f"cannot listen at {host}:{port}: {error.strerror}") from error
     except OverflowError as error:
-        raise Usage(f"there is no port {port}") from error
+        raise Usage(f"cannot listen at {host}:{port}: ports end at 65535") from error
 
 
 def url_of(host: str, port: int) -> str:
