@@ -15,7 +15,8 @@ from roost.adapters.carriers.carrier import LinkClosed, Wire
 from roost.adapters.carriers.memory import SILENCE_SECONDS, Faults, Network
 from roost.adapters.environment import SystemEnvironment
 from roost.core.errors import Unreachable
-from tests.adapters.carrier_suite import ALICE, BOB, JOIN, CarrierSuite, Joining, Peer, Recorder, SigningKey
+from roost.core.keys import SigningKey
+from tests.adapters.carrier_suite import ALICE, BOB, JOIN, CarrierSuite, Joining, Peer, Recorder
 
 
 class TestMemory(CarrierSuite):

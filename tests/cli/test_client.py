@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from roost.adapters.store.lock import acquire
+from roost.adapters.store.lock import HomeLock, acquire
 from roost.cli.client import API_NAME, Row, call, running_peer
 from roost.core.errors import HomeBusy, NotFound, NotRunning, RoostError, Usage
 from roost.node import local
@@ -61,6 +61,7 @@ class Commands:
 def running(home: Path, commands: Commands) -> Iterator[None]:
     """A peer on this home, served by another thread."""
     table = {name: getattr(commands, name) for name in ("echo", "many", "refused", "strange", "follow")}
+    table["init"] = commands.echo
     told: queue.Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = queue.Queue()
 
     async def serve() -> None:
@@ -126,7 +127,7 @@ def test_what_is_refused_before_the_first_row_is_raised_too(home: Path) -> None:
     with pytest.raises(NotFound):
         rows(home, "nothing")
     with pytest.raises(Usage):
-        rows(home, "echo", [])  # type: ignore[arg-type]
+        next(call(home, "echo", []))  # type: ignore[arg-type]
 
 
 def test_who_stops_following_ends_the_command(home: Path, commands: Commands) -> None:
@@ -195,21 +196,17 @@ def test_another_program_at_the_old_port_counts_as_none(tmp_path: Path, answer: 
 def test_a_busy_home_is_told_unless_its_peer_serves_by_then(
     tmp_path: Path, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "acquire", functools.partial(acquire, wait_seconds=0.0))
-    with acquire(tmp_path, "roost up"):
+    with acquire(tmp_path, "roost up"), ExitStack() as stack:
+        monkeypatch.setattr(local, "acquire", functools.partial(acquire, wait_seconds=0.0))
         with pytest.raises(HomeBusy, match="roost up"):
             rows(tmp_path, "init")
 
-        @contextmanager
-        def starting(*_arguments: object) -> Iterator[None]:
-            """The peer begins to serve while this process waits for the lock."""
-            stack.enter_context(running(tmp_path, commands))
-            raise HomeBusy
-            yield
+        def acquire_after_the_peer_began_to_serve(home: Path, what: str) -> HomeLock:
+            stack.enter_context(running(home, commands))
+            return acquire(home, what, wait_seconds=0.0)
 
-        monkeypatch.setattr(local, "acquire", starting)
-        with ExitStack() as stack:
-            assert rows(tmp_path, "echo", {"x": 1}) == [{"x": 1}]
+        monkeypatch.setattr(local, "acquire", acquire_after_the_peer_began_to_serve)
+        assert rows(tmp_path, "init", {"x": 1}) == [{"x": 1}]
 
 
 def test_who_asks_for_a_running_peer_loads_neither_server_nor_store() -> None:

@@ -86,7 +86,7 @@ class Peer:
         self._ids: dict[Position, OperationId] = {}
         self._unreadable: set[OperationId] = set()
         self.cache = dict(cached or {})
-        self.state = State(kind, self.graph, self._ids.__getitem__, cached)
+        self.state = State(kind, self.graph, self._ids.__getitem__, self.cache)
 
     def place(self, one: Act) -> None:
         """What a document does when it admits an operation."""
@@ -150,7 +150,7 @@ class Writers:
             log, known, chain = self.chance.choice(self._writers)
             if draw < 0.25:
                 known.update(self.chance.choice(self._writers)[1])
-            elif draw < 0.3 and len(self._writers) < 7:
+            elif draw < 0.33 and len(self._writers) < 7:
                 self._writers.append((log, dict(known), list(chain)))
             else:
                 self._write(log, known, chain)

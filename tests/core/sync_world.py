@@ -52,12 +52,14 @@ class Member:
         self.machines: dict[str, sync.SyncMachine] = {}
         self.spaces: dict[str, Space] = {}
         self.erased: set[OperationId] = set()
+        self.refuses: set[OperationId] = set()  # as a peer of another version might
         self.contents: dict[OperationId, bytes] = {}
         self.told_to_wait: list[OperationId] = []
         self.rejected: list[str] = []
         self.closed: list[str] = []
+        self.announced: list[NewOperation] = []
         self._committed = NOTHING
-        self._pieces: dict[str, tuple[int, Iterator[list[Row]]]] = {}
+        self.pieces: dict[str, tuple[int, Iterator[list[Row]]]] = {}
 
     # --- the copy ---------------------------------------------------------------------------------------------------
 
@@ -93,7 +95,8 @@ class Member:
 
     def admit(self, operations: Sequence[Operation], verified: frozenset[OperationId] | None) -> Admitted:
         """Admit and commit; tell all machines. verified None: written here."""
-        rest = list(operations)
+        rest = [one for one in operations if one.id not in self.refuses]
+        refused = [(one.id, "bad_head") for one in operations if one.id in self.refuses]
         if self.document is None:
             if not rest or rest[0].id != OperationId(self.id):
                 return Admitted(0, missing=[(one, one.parents) for one in rest])
@@ -104,12 +107,12 @@ class Member:
         for new in received.operations:
             self.index.insert(new)
         self._committed.stored([new.position for new in received.operations])
-        self.announced: list[NewOperation] = received.operations
+        self.announced = received.operations
         return Admitted(
             0,
             received.missing,
             [(operation.id, wait) for operation, wait in received.withheld],
-            [(operation.id, refusal.code) for operation, refusal in received.refused],
+            [*refused, *((operation.id, refusal.code) for operation, refusal in received.refused)],
         )
 
     def rows(self, ranges: Iterable[tuple[int, int, int]], bytes_max: int) -> Iterator[list[Row]]:
@@ -136,10 +139,10 @@ class Member:
             yield one.time, one.id, row
 
     def next_piece(self, peer: str, effect: Read) -> list[Row]:
-        stream, pieces = self._pieces.get(peer, (-1, iter(())))
+        stream, pieces = self.pieces.get(peer, (-1, iter(())))
         if stream != effect.stream:
             pieces = self.rows(effect.ranges, effect.bytes_max)
-            self._pieces[peer] = (effect.stream, pieces)
+            self.pieces[peer] = (effect.stream, pieces)
         return next(pieces, [])
 
     def holds(self) -> set[OperationId]:
@@ -181,6 +184,7 @@ class World:
         self.cut(one, other)
         for name, peer in ((one, other), (other, one)):
             member = self[name]
+            member.pieces.pop(peer, None)
             space = member.spaces[peer] = Space()
             machine = sync.SyncMachine(member.id, public(peer), member, leads=name == one, space=space)
             member.machines[peer] = machine

@@ -122,7 +122,7 @@ def test_reading_never_raises_and_writing_only_typed_errors(raw: bytes, values: 
         ([Put("meta", "")], ["a"], BadHead),
         ([Put("m" * 65, "key")], ["a"], BadHead),
         ([Put("meta", "\ud800")], ["a"], BadHead),
-        ([Splice("notes", -1, 0, 0)], [""], BadHead),
+        ([Splice("notes", -1, 0, 0)], [""], Malformed),
         ([Splice("notes", 1 << 80, 0, 0)], [""], BadHead),
         ([PUT], ["a", "b"], Malformed),
         ([PUT] * 2, ["a" * 500_000] * 2, TooLarge),

@@ -63,8 +63,8 @@ def call(
     *,
     warn: Callable[[str], None] = output.warn,
     progress: Progress | None = None,
-) -> Iterator[Row]:
-    """The rows of a command as they come; closing the iterator ends the command.
+) -> Generator[Row, None, None]:
+    """The rows of a command as they come; closing the generator ends the command.
 
     Raises the command's RoostError, NotRunning when the peer dies meanwhile.
     """

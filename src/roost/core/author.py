@@ -5,13 +5,13 @@ Source: docs/protocol.md "Operation" (log, deps, proof, time).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from roost.core.access import ROLES, Group
 from roost.core.document import Document
-from roost.core.errors import NotAnAdmin, NotAWriter
+from roost.core.errors import NotAnAdmin, NotAWriter, TooLarge
 from roost.core.graph import LogKey
 from roost.core.ids import LogId, OperationId, PeerKey
 from roost.core.index import Known
@@ -61,17 +61,21 @@ class Author:
         """The operation that was just drafted is in the document."""
         self._tip = (identity, self._document.known(identity))
 
-    def drafts(self, kind: str, now: int) -> Iterator[tuple[str, Draft]]:
+    def drafts(self, kind: str, now: int, also: Sequence[OperationId] = ()) -> Iterator[tuple[str, Draft]]:
         """(kind, draft) of the joins that must come first, then of the operation itself; each is written before the next.
 
-        Raises NotAWriter or NotAnAdmin. now is microseconds of the wall clock, or 0 if it is not to be trusted.
+        ``also`` are void operations that an admit puts among its ancestors. now is microseconds of the wall clock, or 0
+        if it is not to be trusted. Raises NotAWriter or NotAnAdmin.
         """
         while True:
             proof = self._proof(kind)
             deps = self._deps(proof)
-            if len(deps) <= DEPS_MAX:
-                yield kind, self._draft(deps, proof, now)
+            void = tuple(one for one in also if one not in deps and not self._document.is_live(one))
+            if len(deps) + len(void) <= DEPS_MAX:
+                yield kind, self._draft(deps + void, proof, now)
                 return
+            if len(deps) <= 2:
+                raise TooLarge(f"an admit lists at most {DEPS_MAX - 2} operations that nobody built on")
             oldest = sorted(deps, key=lambda head: (self._document.known(head).time, head))
             chosen = [head for head in oldest if head != proof][: DEPS_MAX - 1]
             if proof in deps:

@@ -142,6 +142,11 @@ class Document:
             recent = (item for at in (self._recent, self._older) for item in at.items())
             return next(identity for identity, known in recent if known.position == position)
 
+    def is_live(self, identity: OperationId) -> bool:
+        """Whether an operation of the set is accepted, or an ancestor of something accepted."""
+        position = self.known(identity).position
+        return self.liveness.frontier.get(position.stretch, -1) >= position.seq
+
     def accepted(self, known: Known) -> bool:
         if self.liveness.parked and self.liveness.is_parked(known.position):
             return False
@@ -220,8 +225,8 @@ class Document:
             if seq + 1 != operation.seq or log.log != operation.log or log.author != operation.author:
                 raise BadChain
             proof = operation.proof
-            inherited = proof == self.access.by_number[before.group].proof_id or proof == self.id
-            if not inherited and proof not in operation.deps:
+            inherited = self.access.by_number[before.group].proof_id
+            if proof not in (inherited, self.genesis.id) and proof not in operation.deps:
                 raise BadProof
         latest = parents[0].time
         for parent in parents:

@@ -107,7 +107,7 @@ class History:
         stretch, seq = edit.record.position
         return seq <= self._live.get(stretch, -1)
 
-    def note(self, live: Frontier, records: Iterable[EditRecord]) -> Shift:
+    def note(self, live: Frontier, records: Iterable[EditRecord] = ()) -> Shift:
         """Take in records (a known id: whether its content can be read) and the live frontier."""
         added, stale = self._take(records)
         self._live = dict(live)

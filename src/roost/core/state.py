@@ -235,21 +235,17 @@ class _Replica(_Copy):
 class State:
     """The state of one document of ``kind``, made from the edits that ``update`` is given.
 
-    ``cached`` holds the made changes of an earlier State, as its ``Progress`` reported them. ``id_at`` answers for any
-    operation of the document. A document that loses operations (parked ones, a failed commit) needs a new State.
+    ``cached`` holds the made changes of an earlier State, as its ``Progress`` reported them, or nothing. ``id_at``
+    answers for any operation of the document. A document that was dropped and loaded again needs a new State.
     """
 
     def __init__(
-        self,
-        kind: str,
-        graph: Graph,
-        id_at: Callable[[Position], OperationId],
-        cached: Mapping[OperationId, bytes] | None = None,
+        self, kind: str, graph: Graph, id_at: Callable[[Position], OperationId], cached: Mapping[OperationId, bytes]
     ) -> None:
         self._kind = kind
         self._containers = _containers(kind)
         self._graph = graph
-        self._history = History(graph, id_at, cached or {})
+        self._history = History(graph, id_at, cached)
         self._main: _Copy | None = None
         self._main_in_order = True
         self._undelivered: list[KnownEdit] = []  # shown, but not delivered to it yet

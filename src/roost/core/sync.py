@@ -186,8 +186,8 @@ class SyncMachine:
         self._owing = Owing(document)
         self._live = False  # all that is committed here is there, on its way or queued; so what is new can follow
         self._fresh = Ranges()  # committed while not live
-        self._due = False  # much has come from elsewhere: comparing shows what of it the other side has not got too
-        self._asked = False  # the side that leads was asked for a round, or has refused one
+        self._due = False  # a round is to begin: sharing begins, or much has come that the other side may have got too
+        self._refused = False  # the other side has refused one; not again before the next tick
         self._turned = False  # since the last tick the comparison moved on
         self._bulk = False  # since the last tick many operations came
         self._led = False  # since the last tick the side that leads began a round
@@ -233,11 +233,12 @@ class SyncMachine:
                 due = self._owing.due(ids)
                 return [ReadContents(due)] if due else []
             case Started() | AccessChanged():
-                return [] if self._shared or not self._may_read() else self._begin()
+                self._may_read()
+                return []
             case Tick(now):
                 return self._on_tick(now)
             case CompareNow():
-                self._settling, self._due, self._asked = True, True, False
+                self._settling, self._due, self._refused = True, True, False
                 return []
 
     # --- who may ----------------------------------------------------------------------------------------------------
@@ -247,6 +248,8 @@ class SyncMachine:
         shared = self._copy.may_read(self._peer)
         if self._shared and not shared:
             self._give_up()
+        elif shared and not self._shared:
+            self._due, self._refused = True, False
         self._shared = shared
         return shared
 
@@ -268,7 +271,7 @@ class SyncMachine:
     def _on_message(self, message: Message, now: int) -> Sequence[Effect]:
         if isinstance(message, Error):
             self._give_up()
-            self._asked = True  # not again before the next tick
+            self._refused = True
             return [Rejected(message.code)]
         if isinstance(message, Operations | Contents):
             if not self._copy.may_push(self._peer):
@@ -290,7 +293,7 @@ class SyncMachine:
             case Acknowledge(_, numbers):
                 self._sending.acknowledged(numbers)
                 if self._settling and not self._sending.busy:
-                    self._due, self._asked = True, False
+                    self._due = True
             case Withhold(_, waits):
                 found = [(position, wait) for wait in waits if (position := self._position(wait.id))]
                 self._sending.withheld(self._copy.holdings, found, now)
@@ -317,7 +320,7 @@ class SyncMachine:
             return []
         self._turned = True
         if self._comparison.number != before:
-            self._due = self._asked = False
+            self._due = False
             self._led = True
         return [Send(answer) for answer in answers]
 
@@ -358,16 +361,13 @@ class SyncMachine:
     # --- rounds -----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> list[Effect]:
-        if self._leads:
-            self._due = False
-        else:
-            self._asked = True
+        self._due = False
         return [Send(one) for one in self._comparison.begin()]
 
     def _on_tick(self, now: int) -> Sequence[Effect]:
         self._sending.held_back.expire(self._copy.holdings.graph, now)
         turned, bulk, led = self._turned, self._bulk, self._led
-        self._turned = self._bulk = self._led = self._asked = False
+        self._turned = self._bulk = self._led = self._refused = False
         lost = self._sending.tick()
         if self._comparison.running and not turned:
             self._comparison.stop()
@@ -390,7 +390,7 @@ class SyncMachine:
             self._sending.schedule(difference)
             self._live = not self._due
             effects += self._ask(self._copy.absent(ABSENT_AT_ONCE))
-        if self._due and not (self._asked or self._comparison.running or self._sending.queued) and self._may_read():
+        if self._due and not (self._refused or self._comparison.running or self._sending.queued) and self._may_read():
             effects += self._begin()
         return [*effects, *self._sending.pump()]
 

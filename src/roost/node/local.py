@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from pathlib import Path
 
 from roost.adapters.environment import SystemEnvironment
@@ -29,8 +30,9 @@ async def run_local(home: Path, command: str, arguments: Mapping[str, Json]) -> 
                 from roost.adapters.carriers.websocket import WebSocketCarrier  # loads the HTTP client
 
                 peer.start(WebSocketCarrier(peer.key, peer.environment), None)
-            async for row in found(peer, arguments):
-                yield row
+            async with aclosing(found(peer, arguments)) as rows:
+                async for row in rows:
+                    yield row
         finally:
             await peer.close()
 

@@ -174,12 +174,14 @@ class Replica:
             raise StoreFailed("an earlier write failed; try again")
         return Writing(self)
 
-    def sign(self, batch: Batch, kind: str, head: bytes, content: bytes) -> list[NewOperation]:
+    def sign(
+        self, batch: Batch, kind: str, head: bytes, content: bytes, also: Sequence[OperationId]
+    ) -> list[NewOperation]:
         """Sign one operation, after the joins it needs, into the document; the batch takes a new log's number."""
         written: list[NewOperation] = []
         author = self._writing(batch)
         now = self._environment.now()
-        for drafted, draft in author.drafts(kind, 0 if self.distrusts_clock else now):
+        for drafted, draft in author.drafts(kind, 0 if self.distrusts_clock else now, also):
             joining = drafted != kind
             made = operations.create(
                 self._key,
@@ -335,9 +337,9 @@ class Writing:
         self._batch = Batch()
         self._written: list[NewOperation] = []
 
-    def add(self, kind: str, head: bytes, content: bytes = b"") -> Operation:
-        """Sign an operation into the document. Raises NotAWriter, NotAnAdmin."""
-        self._written += self._replica.sign(self._batch, kind, head, content)
+    def add(self, kind: str, head: bytes, content: bytes = b"", also: Sequence[OperationId] = ()) -> Operation:
+        """Sign an operation into the document; ``also``: see Author.drafts. Raises NotAWriter, NotAnAdmin."""
+        self._written += self._replica.sign(self._batch, kind, head, content, also)
         return self._written[-1].operation
 
     async def commit(self, rows: Sequence[LocalRow] = ()) -> None:

@@ -54,9 +54,7 @@ _UPSERT_STRETCH = (
 )
 _INSERT_DOCUMENT = "INSERT INTO documents (id, kind, mode, created, origin, local) VALUES (?,?,?,?,?,?)"
 _INSERT_GROUP = "INSERT OR REPLACE INTO groups (document, number, author, proof) VALUES (?,?,?,?)"
-_UPDATE_DOCUMENT = """
-UPDATE documents SET operations = operations + ?, entries = entries + ?, void = void + ?, updated = max(updated, ?),
-  last_cursor = max(last_cursor, ?), heads = coalesce(?, heads) WHERE number = ?"""
+_PUT_HEADS = "UPDATE documents SET heads = ? WHERE number = ?"
 
 # A verdict: what it says of a row, and the rows that it can turn over.
 _SAYS_ACCEPTED = """((seq <= :limit OR seq IN (SELECT value FROM json_each(:admitted)))
@@ -68,7 +66,7 @@ _WITHDRAW = (
 )
 _RESTORE = f"{_NOTICE_TURNED} document, n, 2 FROM operations WHERE {_OF_GROUP} AND accepted = 0 AND {_SAYS_ACCEPTED}"
 _TURN = "UPDATE operations SET accepted = ? WHERE n IN (SELECT operation FROM notices WHERE n > ?)"
-_TURNED = """SELECT operations.id, operations.kind FROM notices JOIN operations ON operations.n = notices.operation
+_TURNED = """SELECT operations.id FROM notices JOIN operations ON operations.n = notices.operation
   WHERE notices.n > ? ORDER BY notices.n"""
 
 _ERASE = """
@@ -83,16 +81,6 @@ _CACHE_CHANGES = {
 _FORGET_CHANGE = "DELETE FROM changes WHERE operation = (SELECT n FROM operations WHERE id = ?)"
 
 
-class _Tally:
-    """What a batch adds to a document's row, written once."""
-
-    __slots__ = ("cursor", "entries", "heads", "operations", "updated", "void")
-
-    def __init__(self) -> None:
-        self.operations = self.entries = self.void = self.updated = self.cursor = 0
-        self.heads: bytes | None = None
-
-
 class Applier:
     """Carries batches out on the connection that writes. It has one owner: a thread, or whoever commits inline."""
 
@@ -100,21 +88,21 @@ class Applier:
         self._db = connection
         self._numbers: dict[DocumentId, int] = {}
         self._stretches: dict[tuple[DocumentId, int], Columns] = {}  # as they are stored
-        self._tallies: dict[int, _Tally] = {}
+        self._heads: dict[DocumentId, bytes | None] = {}  # the same
         query = "SELECT max(coalesce((SELECT max(n) FROM operations), 0), coalesce((SELECT max(n) FROM notices), 0))"
         (self._cursor,) = connection.execute(query).fetchone()
 
     def forget(self) -> None:
         """Drop what is remembered of a batch that was rolled back; its cursors stay unused."""
         self._numbers.clear()
+        self._heads.clear()
         self._stretches.clear()
 
     def apply(self, batch: Batch) -> Committed:
         """Raises NotFound, Conflict, or what sqlite3 raises; the caller then rolls back."""
         before = self._cursor
-        self._tallies = {}
         if len(self._stretches) > STRETCHES_REMEMBERED_MAX:
-            self._stretches.clear()
+            self.forget()
         for document in batch.documents:
             self._add_document(document)
         self._put_groups(batch.groups)
@@ -124,8 +112,7 @@ class Applier:
         restored: list[OperationId] = []
         for verdict in batch.verdicts:
             self._judge(verdict, withdrawn, restored)
-        for state in batch.states:
-            self._tally(state.id).heads = pack_heads(state.heads)
+        self._put_heads(batch)
         for erasure in batch.erasures:
             self._erase(erasure)
         for content in batch.contents:
@@ -135,7 +122,6 @@ class Applier:
         self._put_changes(batch.changes)
         for row in batch.local:
             self._put_local(row)
-        self._write_tallies()
         return Committed(before + 1, self._cursor, tuple(withdrawn), tuple(restored))
 
     # --- documents --------------------------------------------------------------------------------------------------
@@ -155,21 +141,15 @@ class Applier:
             number = self._numbers[document] = int(row[0])
         return number
 
-    def _tally(self, document: DocumentId) -> _Tally:
-        return self._tally_of(self._number(document))
-
-    def _tally_of(self, number: int) -> _Tally:
-        tally = self._tallies.get(number)
-        if tally is None:
-            tally = self._tallies[number] = _Tally()
-        return tally
-
-    def _write_tallies(self) -> None:
-        for number, tally in self._tallies.items():
-            self._db.execute(
-                _UPDATE_DOCUMENT,
-                (tally.operations, tally.entries, tally.void, tally.updated, tally.cursor, tally.heads, number),
-            )
+    def _put_heads(self, batch: Batch) -> None:
+        newest = {new.operation.document: new.operation.id for new in batch.operations}
+        for state in batch.states:
+            heads = None if state.heads == (newest.pop(state.id, None),) else pack_heads(state.heads)
+            if self._heads.get(state.id, b"unknown") != heads:
+                self._db.execute(_PUT_HEADS, (heads, self._number(state.id)))
+                self._heads[state.id] = heads
+        if newest:
+            raise ValueError("operations come without their document's heads")
 
     def _put_groups(self, rows: Iterable[GroupRow]) -> None:
         for row in rows:
@@ -190,17 +170,7 @@ class Applier:
         cursor = self._cursor
         for new in operations:
             cursor += 1
-            number = self._number(new.operation.document)
-            rows.append(operation_columns(new, cursor, number))
-            tally = self._tally_of(number)
-            tally.operations += 1
-            tally.cursor = cursor
-            if new.arrived > tally.updated:
-                tally.updated = new.arrived
-            if not new.accepted:
-                tally.void += 1
-            elif new.operation.kind == "entry":
-                tally.entries += 1
+            rows.append(operation_columns(new, cursor, self._number(new.operation.document)))
         self._cursor = cursor
         self._put_many(_INSERT_OPERATIONS, rows)
 
@@ -212,9 +182,8 @@ class Applier:
                 at += size
 
     def _judge(self, verdict: Verdict, withdrawn: list[OperationId], restored: list[OperationId]) -> None:
-        document = self._number(verdict.document)
         parameters: dict[str, int | str] = {
-            "document": document,
+            "document": self._number(verdict.document),
             "stretch": verdict.stretch,
             "group": verdict.group,
             "limit": verdict.limit,
@@ -224,28 +193,18 @@ class Applier:
             "low": min(verdict.limit + 1, *verdict.but_not) if verdict.but_not else verdict.limit + 1,
             "high": 1 << 53,
         }
-        tally = self._tally_of(document)
-        operations, entries = self._turn(_WITHDRAW, parameters, 0, withdrawn, tally)
-        tally.void += operations
-        tally.entries -= entries
+        self._turn(_WITHDRAW, parameters, 0, withdrawn)
         parameters["low"], parameters["high"] = 0, max(verdict.limit, *verdict.admitted, -1)
-        operations, entries = self._turn(_RESTORE, parameters, 1, restored, tally)
-        tally.void -= operations
-        tally.entries += entries
+        self._turn(_RESTORE, parameters, 1, restored)
 
-    def _turn(
-        self, query: str, parameters: dict[str, int | str], accepted: int, ids: list[OperationId], tally: _Tally
-    ) -> tuple[int, int]:
-        """Turn the rows over that ``query`` finds; return how many operations and how many entries among them."""
+    def _turn(self, query: str, parameters: dict[str, int | str], accepted: int, ids: list[OperationId]) -> None:
+        """Turn over the rows that ``query`` finds, with a notice for each."""
         before = self._cursor
         count = self._db.execute(query, {**parameters, "cursor": before}).rowcount
-        if count <= 0:
-            return 0, 0
-        self._cursor = tally.cursor = before + count
-        self._db.execute(_TURN, (accepted, before))
-        turned = self._db.execute(_TURNED, (before,)).fetchall()
-        ids.extend(identity for identity, _ in turned)
-        return count, sum(kind == "entry" for _, kind in turned)
+        if count > 0:
+            self._cursor = before + count
+            self._db.execute(_TURN, (accepted, before))
+            ids.extend(identity for (identity,) in self._db.execute(_TURNED, (before,)).fetchall())
 
     # --- contents ---------------------------------------------------------------------------------------------------
 
@@ -276,7 +235,6 @@ class Applier:
     def _notice(self, document: int, operation: int, what: int) -> None:
         self._cursor += 1
         self._db.execute("INSERT INTO notices VALUES (?,?,?,?)", (self._cursor, document, operation, what))
-        self._tally_of(document).cursor = self._cursor
 
     def _put_changes(self, changes: Iterable[CachedChange]) -> None:
         self._put_many(_CACHE_CHANGES, [(change.edit, change.change) for change in changes])

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from roost.adapters.store.listing import Listing
 from roost.adapters.store.records import CONTENT_ABSENT, DocumentRow, ImportedLine, Row
 from roost.adapters.store.rows import (
-    DOCUMENT_COLUMNS,
     ROW_COLUMNS,
     SELECT,
+    STORED_DOCUMENT,
     STORED_STRETCH,
     Columns,
     to_document,
@@ -35,16 +35,15 @@ class Reader(Listing):
 
     def documents(self) -> list[DocumentRow]:
         """Every document, in the order in which they came."""
-        return [to_document(row) for row in self.rows(f"SELECT {DOCUMENT_COLUMNS} FROM documents ORDER BY number")]
+        return [to_document(row) for row in self.rows(STORED_DOCUMENT.format("true"))]
 
     def document(self, document: DocumentId) -> DocumentRow | None:
-        row = self.row(f"SELECT {DOCUMENT_COLUMNS} FROM documents WHERE id = ?", document)
+        row = self.row(STORED_DOCUMENT.format("id = ?"), document)
         return None if row is None else to_document(row)
 
     def documents_by_origin(self, origin: str) -> list[DocumentRow]:
         """Documents with this "tool:session" in their genesis."""
-        query = f"SELECT {DOCUMENT_COLUMNS} FROM documents WHERE origin = ? ORDER BY number"
-        return [to_document(row) for row in self.rows(query, origin)]
+        return [to_document(row) for row in self.rows(STORED_DOCUMENT.format("origin = ?"), origin)]
 
     def stretches(self, document: DocumentId) -> list[StretchRow]:
         query = f"SELECT {STORED_STRETCH} FROM stretches WHERE document = ? ORDER BY number"

@@ -28,7 +28,19 @@ ROW_COLUMNS = (
     " absence, content_hash, header, signature, head, content"
 )
 PACKED_COLUMNS = "id, time, stretch, seq, verified, absence, content_hash, header, signature, head, content"
-DOCUMENT_COLUMNS = "id, kind, mode, created, origin, local, heads, operations, entries, void, updated, last_cursor"
+STORED_DOCUMENT = """
+SELECT given.*, newest.id, newest.arrived, newest.n FROM (
+  SELECT id, kind, mode, created, origin, local, heads,
+    (SELECT sum((SELECT max(seq) FROM operations WHERE document = documents.number AND stretch = stretches.number)
+      - first + 1) FROM stretches WHERE document = documents.number),
+    (SELECT count(*) FROM operations WHERE document = documents.number AND accepted = 0),
+    (SELECT count(*) FROM operations INDEXED BY other_kind
+      WHERE document = documents.number AND branch IS NULL AND accepted = 1),
+    (SELECT max(n) FROM notices WHERE document = documents.number),
+    (SELECT max((SELECT n FROM operations WHERE document = documents.number AND stretch = stretches.number
+      ORDER BY seq DESC LIMIT 1)) FROM stretches WHERE document = documents.number) AS newest_n
+  FROM documents WHERE {} ORDER BY number) AS given
+LEFT JOIN operations AS newest ON newest.n = given.newest_n"""
 STRETCH_COLUMNS = "number, author, log, base_stretch, base_seq, first, last, live, runs, parked_from, parked_until"
 STORED_STRETCH = """number, author, log, base_stretch, base_seq, first,
   coalesce(last, (SELECT max(seq) FROM operations WHERE document = stretches.document AND stretch = number)),
@@ -104,10 +116,16 @@ def pack_heads(heads: Sequence[OperationId]) -> bytes:
 
 
 def to_document(columns: Columns) -> DocumentRow:
-    """From DOCUMENT_COLUMNS."""
-    identity, kind, mode, created, origin, local, heads, *counts = columns
-    ids = tuple(OperationId(heads[at : at + ID_BYTES]) for at in range(0, len(heads), ID_BYTES))
-    return DocumentRow(identity, kind, mode, created, origin, bool(local), ids, *counts)
+    """From STORED_DOCUMENT."""
+    identity, kind, mode, created, origin, local, heads, operations, void, others, noticed, _, *newest = columns
+    newest_id, updated, cursor = newest
+    packed = newest_id if heads is None else heads
+    ids = tuple(OperationId(packed[at : at + ID_BYTES]) for at in range(0, len(packed or b""), ID_BYTES))
+    entries = (operations or 0) - void - others
+    return DocumentRow(
+        identity, kind, mode, created, origin, bool(local), ids, operations or 0, entries, void, updated or 0,
+        max(cursor or 0, noticed or 0),
+    )  # fmt: skip
 
 
 def stretch_columns(row: StretchRow, document: int) -> Columns:

@@ -1,7 +1,9 @@
 """The tables, how a file becomes a store, and how connections to it are set up.
 
 Why so few indices: every one costs each append a page in the write-ahead log, and each row its share of the disk.
-All of them are small: they hold numbers local to this file, or exist for the few rows that need them.
+All of them are small: they hold numbers local to this file, or exist for the few rows that need them. For the same
+reason the usual append touches no row but its own: what a document's and a stretch's row would say is found out when
+they are read.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ _MAGIC = b"SQLite format 3\0"
 #   key, origin  entries only: idempotency key; hash of (tool, session, position)
 #   target       redacts only
 #   deps         packed positions; NULL without deps
-#   last, live   of a stretch: NULL while its last operation is live, as it nearly always is; so an append leaves the
-#                row alone
+#   heads        of a document, one after the other; NULL while its newest operation is the only one
+#   last, live   of a stretch; NULL while its last operation is live
 #   content_hash only while the content is absent: else it is SHA-256(content)
 # Small columns stand first, so that looking one up never reads a long row's overflow pages.
 _FIRST = """
@@ -42,12 +44,7 @@ CREATE TABLE documents (
   created INTEGER NOT NULL,
   origin TEXT,
   local INTEGER NOT NULL,
-  operations INTEGER NOT NULL DEFAULT 0,
-  entries INTEGER NOT NULL DEFAULT 0,
-  void INTEGER NOT NULL DEFAULT 0,
-  updated INTEGER NOT NULL DEFAULT 0,
-  last_cursor INTEGER NOT NULL DEFAULT 0,
-  heads BLOB NOT NULL DEFAULT x''
+  heads BLOB
 );
 CREATE INDEX document_origin ON documents (origin) WHERE origin IS NOT NULL;
 
@@ -107,7 +104,8 @@ CREATE INDEX operation_merge ON operations (document, stretch, seq) WHERE deps I
 CREATE INDEX entry_branch ON operations (document, branch, time) WHERE branch IS NOT NULL AND accepted = 1;
 CREATE INDEX entry_key ON operations (document, key) WHERE key IS NOT NULL;
 CREATE INDEX entry_origin ON operations (document, origin) WHERE origin IS NOT NULL;
-CREATE INDEX other_kind ON operations (document, kind, time) WHERE branch IS NULL;
+CREATE INDEX other_kind ON operations (document, kind, time, accepted) WHERE branch IS NULL;
+CREATE INDEX operation_void ON operations (document) WHERE accepted = 0;
 CREATE INDEX operation_target ON operations (document, target) WHERE target IS NOT NULL;
 CREATE INDEX content_absent ON operations (document) WHERE content_state = 1;
 
@@ -117,6 +115,8 @@ CREATE TABLE notices (
   operation INTEGER NOT NULL,
   what INTEGER NOT NULL
 );
+CREATE INDEX notice_document ON notices (document);
+
 CREATE TABLE changes (
   operation INTEGER PRIMARY KEY,
   change BLOB NOT NULL

@@ -62,6 +62,7 @@ class Store:
         self.connection = writer
         self._failures: dict[DocumentId, int] = {}  # failed writes that were told to on_failure
         self._closed = False
+        self._waiting: list[Waiting] = []
         self._thread = WriterThread(writer, self._deliver) if thread else None
         self._committer = None if thread else Committer(writer)
         self._scanners: SimpleQueue[Reader] = SimpleQueue()
@@ -71,8 +72,8 @@ class Store:
     def open(cls, at: Path | MemoryDisk | None, *, writer: Literal["thread", "inline"] | None = None) -> Store:
         """Open, and make or migrate, the store in a file; None is a new one in memory.
 
-        writer "inline" commits inside the awaited call; in memory that is the only way. Raises StoreFailed,
-        StoreTooNew.
+        writer "thread" commits in a thread, or at once where that is quicker (``WriterThread``); "inline" always at
+        once, inside the awaited call; in memory that is the only way. Raises StoreFailed, StoreTooNew.
         """
         if at is None or isinstance(at, MemoryDisk):
             assert writer != "thread", "a connection in memory is shared, so a thread would show its half-done work"
@@ -114,9 +115,17 @@ class Store:
             return result
         if self._closed or self._thread is None or not self._thread.alive:
             raise StoreFailed("the store is closed")
-        future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
-        self._thread.put(Waiting(request, future))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Committed] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._hand_over)  # after whatever else commits in this turn of the loop
+        self._waiting.append(Waiting(request, future))
         return await future
+
+    def _hand_over(self) -> None:
+        group, self._waiting = self._waiting, []
+        if self._thread is not None:
+            self._thread.put(group)
 
     def _deliver(self, group: Sequence[Waiting], results: Sequence[Result]) -> None:
         for (request, future), result in zip(group, results, strict=True):
@@ -146,6 +155,7 @@ class Store:
         self._closed = True
         loop = asyncio.get_running_loop()
         if self._thread is not None:
+            self._hand_over()
             await loop.run_in_executor(None, self._thread.stop)  # what it told last is delivered before this returns
         if self._pool is None:
             return  # the disk in memory belongs to whoever made it

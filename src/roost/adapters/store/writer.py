@@ -10,7 +10,9 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from enum import Enum
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import NamedTuple, TypeAlias
 
 from roost.adapters.store.apply import Applier
@@ -21,6 +23,8 @@ from roost.core.ids import DocumentId
 GROUP_BATCHES_MAX = 512
 GROUP_BYTES_MAX = 4 << 20  # a transaction's pages stay in the writer's cache
 CHECKPOINT_PAGES = 2000  # about: then what stands in the log is copied into the file, after the acknowledgement
+AT_ONCE_BYTES_MAX = 16 << 10
+AT_ONCE_SECONDS_MAX = 0.002  # a slower disk would hold the loop up; the thread then finds out when it is fast again
 _PAGE_BYTES = 4096
 _PAGES_PER_GROUP = 5  # measured: the pages that an append of one entry touches
 
@@ -47,9 +51,11 @@ class Committer:
         self._failures: dict[DocumentId, int] = {}
         self._logged_pages = 0
         self._truncate = False  # an erased content still stands in the log
+        self.seconds = 0.0  # what a commit took of late
 
     def commit(self, requests: Sequence[Request]) -> list[Result]:
         """One result for each request, in order: what it did, or why it was not stored."""
+        began = perf_counter()
         failures = self._failures.copy()
         try:
             self._db.execute("BEGIN IMMEDIATE")
@@ -66,6 +72,7 @@ class Committer:
         else:
             self._logged_pages += _PAGES_PER_GROUP + 2 * sum(request.size for request in requests) // _PAGE_BYTES
             self._truncate |= any(request.batch.erasures for request in requests)
+        self.seconds += (perf_counter() - began - self.seconds) / 8
         if self._truncate:
             self._truncate = not self._checkpoint("TRUNCATE")
         return results
@@ -99,9 +106,17 @@ class Committer:
                 return Conflict(str(error))
         return StoreFailed(f"{type(error).__name__}: {error}")
 
+    @property
+    def untidy(self) -> bool:
+        return self._logged_pages >= CHECKPOINT_PAGES
+
+    @property
+    def quick(self) -> bool:
+        return self.seconds < AT_ONCE_SECONDS_MAX and not self._truncate
+
     def tidy(self) -> None:
         """Between commits, when nobody waits: keep the log short, so that reading stays fast and the disk free."""
-        if self._logged_pages >= CHECKPOINT_PAGES:
+        if self.untidy:
             self._checkpoint("PASSIVE")
 
     def _checkpoint(self, how: str) -> bool:
@@ -123,6 +138,11 @@ def documents_of(batch: Batch) -> set[DocumentId]:
     return found
 
 
+def is_small(batch: Batch) -> bool:
+    """Whether a batch takes about as long as the disk takes to sync, so that the loop can wait for it."""
+    return not (batch.verdicts or batch.erasures or batch.forget_changes) and size_of(batch) <= AT_ONCE_BYTES_MAX
+
+
 def size_of(batch: Batch) -> int:
     """Bytes that a batch writes, about."""
     return sum(new.operation.size for new in batch.operations) + sum(len(item.content) for item in batch.contents)
@@ -138,13 +158,26 @@ class Waiting(NamedTuple):
     future: asyncio.Future[Committed]
 
 
+class Signal(Enum):
+    """What else the thread is told."""
+
+    STOP = "stop"
+    TIDY = "tidy"
+
+
 class WriterThread:
-    """The one thread that writes to a file. ``deliver`` is called in the loop, once for each group."""
+    """The one thread that writes to a file. ``deliver`` is called in the loop, once for each group.
+
+    Waking a thread and being woken costs a third of a commit on a fast disk. So a small batch that nobody else waits
+    beside is committed at once, in the loop; ``_lock`` says who has the connection.
+    """
 
     def __init__(self, connection: sqlite3.Connection, deliver: Deliver) -> None:
         self._committer = Committer(connection)
         self._deliver = deliver
-        self._queue: SimpleQueue[Waiting | None] = SimpleQueue()
+        self._queue: SimpleQueue[Waiting | Signal] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._handed_over = 0  # requests that were not delivered yet; only the loop touches it
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="store writer", daemon=True)
         self._thread.start()
@@ -153,12 +186,30 @@ class WriterThread:
     def alive(self) -> bool:
         return self._thread.is_alive()
 
-    def put(self, waiting: Waiting) -> None:
-        self._queue.put(waiting)
+    def put(self, group: Sequence[Waiting]) -> None:
+        """Take the requests of one turn of the loop."""
+        if (
+            len(group) == 1
+            and self._handed_over == 0
+            and is_small(group[0].request.batch)
+            and self._lock.acquire(False)
+        ):
+            try:
+                results = self._committer.commit([group[0].request]) if self._committer.quick else None
+            finally:
+                self._lock.release()
+            if results is not None:
+                if self._committer.untidy:
+                    self._queue.put(Signal.TIDY)
+                self._deliver(group, results)
+                return
+        self._handed_over += len(group)
+        for waiting in group:
+            self._queue.put(waiting)
 
     def stop(self) -> None:
         """Commit what waits, then end. Blocks until that is done."""
-        self._queue.put(None)
+        self._queue.put(Signal.STOP)
         self._thread.join()
 
     def _run(self) -> None:
@@ -166,8 +217,9 @@ class WriterThread:
         try:
             while not self._stopping:
                 group = self._take()
-                if group:
-                    self._tell(group, self._committer.commit([waiting.request for waiting in group]))
+                with self._lock:
+                    if group:
+                        self._tell(group, self._committer.commit([waiting.request for waiting in group]))
                     group = []
                     self._committer.tidy()
         finally:  # reached with a group only by a fault of our own; nobody may hang on it
@@ -179,31 +231,35 @@ class WriterThread:
         """Wait for a batch, then take what else is there, within the bounds."""
         group: list[Waiting] = []
         size = 0
-        waiting = self._queue.get()
-        while waiting is not None:
-            group.append(waiting)
-            size += waiting.request.size
+        item = self._queue.get()
+        while isinstance(item, Waiting):
+            group.append(item)
+            size += item.request.size
             if len(group) >= GROUP_BATCHES_MAX or size >= GROUP_BYTES_MAX:
                 return group
             try:
-                waiting = self._queue.get_nowait()
+                item = self._queue.get_nowait()
             except Empty:
                 return group
-        self._stopping = True
+        self._stopping = item is Signal.STOP
         return group
 
     def _drain(self) -> list[Waiting]:
         left = []
         while not self._queue.empty():
-            waiting = self._queue.get()
-            if waiting is not None:
-                left.append(waiting)
+            item = self._queue.get()
+            if isinstance(item, Waiting):
+                left.append(item)
         return left
 
     def _tell(self, group: list[Waiting], results: Sequence[Result]) -> None:
         if not group:
             return
         try:
-            group[0].future.get_loop().call_soon_threadsafe(self._deliver, group, results)
+            group[0].future.get_loop().call_soon_threadsafe(self._delivered, group, results)
         except RuntimeError:
             return  # the loop is closed: nobody waits any more
+
+    def _delivered(self, group: Sequence[Waiting], results: Sequence[Result]) -> None:
+        self._handed_over -= len(group)
+        self._deliver(group, results)

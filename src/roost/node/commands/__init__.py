@@ -6,7 +6,7 @@ runs. docs/cli.md gives the rows.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
@@ -17,7 +17,7 @@ from roost.node.transcript import Json
 if TYPE_CHECKING:
     from roost.node.peer import Peer
 
-Rows: TypeAlias = AsyncIterator[dict[str, Json]]
+Rows: TypeAlias = AsyncGenerator[dict[str, Json], None]
 Command: TypeAlias = "Callable[[Peer, Mapping[str, Json]], Rows]"
 
 Arguments = TypeVar("Arguments", bound=msgspec.Struct)

@@ -211,7 +211,9 @@ async def access_admit(peer: Peer, arguments: Mapping[str, Json]) -> Rows:
     wanted = parse(arguments, Admitting)
     document = peer.sessions.resolve(wanted.session)
     ids = sorted({_operation(peer, document, text) for text in wanted.ids})
-    made = await peer.documents.get(document).append("access", encode_access(admits=tuple(ids)))
+    writing = peer.documents.get(document).begin()
+    made = writing.add("access", encode_access(admits=tuple(ids)), also=ids)
+    await writing.commit()
     yield {"operation": made.id.hex(), "admitted": [identity.hex() for identity in ids]}
 
 
