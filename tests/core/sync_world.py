@@ -74,9 +74,13 @@ class Member:
         return [self.index.id_at(Position(stretch, seq)) for seq in range(low, high + 1)]
 
     def may_read(self, peer: PeerKey) -> bool:
-        if self.document is None:
-            return self.ticket is not None and public(self.ticket) == peer
-        return self.document.access.may_read(peer)
+        if self.ticket is not None and public(self.ticket) == peer and not self._is_member():
+            return True
+        return self.document is not None and self.document.access.may_read(peer)
+
+    def _is_member(self) -> bool:
+        """Whether the history is here up to the own grant; the grant of whoever gave that lies before it."""
+        return self.document is not None and self.document.access.may_read(public(self.name))
 
     def may_push(self, peer: PeerKey) -> bool:
         return self.may_read(peer)

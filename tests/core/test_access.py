@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from roost.core import canonical
-from roost.core.redaction import effective
+from roost.core.redaction import effect
 from tests.core.model import Peer, Scene, grant, head_of, public, redact, verbs
 from tests.core.replay import accepted, peer_of
 
@@ -290,8 +290,8 @@ def test_a_redact_is_accepted_with_write_and_has_effect_for_authors_and_admins()
     peer = peer_of(scene)
 
     assert [peer.accepts(operation) for operation in redacts] == [True, True, True, True, False]
-    effects = [effective(peer.document, operation) for operation in redacts]
-    assert effects == [target.id, target.id, None, None, None]
+    effects = [effect(peer.document, operation) for operation in redacts]
+    assert effects == ["erase", "hide", None, None, None]
     assert peer.accepts(given), "only contents of entries and edits can be redacted"
 
 

@@ -11,7 +11,7 @@ from automerge import core as automerge
 from roost.core import state as state_module
 from roost.core.heads import Delete, Edit, Put, Splice
 from roost.core.history import MADE_BYTES, seal
-from roost.core.state import StateFailed
+from roost.core.errors import StateFailed
 from tests.core.edit_world import Act, Facts, Peer, act, deliver, first_document, log_of
 
 ANN, BOB, CID = log_of("ann"), log_of("bob"), log_of("cid")
@@ -172,6 +172,13 @@ def test_both_branches_of_a_forked_log_stay_whichever_comes_first(first: int) ->
     peer.receive([branches[1 - first]], NOTHING)
     assert sorted(peer.state.view().texts["notes"].split()) == ["base", "left", "right"]
     assert outcome(peer) == outcome(peer_with(base, *branches))
+
+
+def test_a_void_branch_of_a_forked_log_leaves_no_trace() -> None:
+    base = text("base", time=1)
+    left, right = text("left ", before=base, time=2), text("right ", before=base, time=3)
+    peer = peer_with(base, left, right, facts=Facts(void={right.id}))
+    assert outcome(peer) == outcome(peer_with(base, left))
 
 
 def test_a_damaged_cache_is_made_again() -> None:

@@ -21,7 +21,7 @@ from roost.core.state import State
 from tests.core.edit_world import Act, Facts, Peer, Writers, oracle, shuffled
 
 SEEDS = range(120)
-MUTANT_SEEDS = range(120)  # the rarest mistake shows in one of some thirty
+MUTANT_SEEDS = range(200)  # the rarest mistake shows in one of a hundred
 
 
 def replayed(acts: list[Act], facts: Facts, chance: Random, cached: dict[OperationId, bytes] | None = None) -> Peer:

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from roost.core import sync, wire
+from roost.core import canonical, sync, wire
 from roost.core.sending import CHUNK_BYTES, WINDOW
-from tests.core.model import grant
+from tests.core.model import Scene, grant, verbs
 from tests.core.sync_story import WRITERS, Story, batches, ids, ids_in, quiet, two
-from tests.core.sync_world import Faults
+from tests.core.sync_world import Faults, World
 
 # --- the ordinary case ------------------------------------------------------------------------------------------------
 
@@ -343,3 +343,24 @@ def test_who_does_not_hold_the_document_yet_gets_all_of_it_from_the_peer_that_th
     world.settle()
     assert joiner.holds() == world["ann"].holds()
     quiet(world)
+
+
+def test_a_joiner_trusts_the_ticket_s_peer_until_its_own_grant_is_there() -> None:
+    """Ann, who serves, was granted late: the first frames do not show yet that she holds a role."""
+    scene = Scene("owner")
+    early = [scene.write("owner", kind="entry", head=large_head()) for _ in range(40)]
+    late = [scene.write("owner", verbs(grant("ann", "admin")))]
+    late.append(scene.write("ann", verbs(grant("bob", "read")), proof=late[0]))
+    world = World(scene.genesis.document, "ann")
+    world.write("ann", scene.genesis, *early, *late)
+    world.join("bob", ticket="ann")
+    world.link("bob", "ann")
+    world.settle()
+    assert len(batches(world, "ann")) > 1
+    assert world.equal()
+    quiet(world)
+
+
+def large_head() -> bytes:
+    """A valid head of 12 KiB; fields that are not known are kept and ignored."""
+    return canonical.pack({"at": 1, "branch": None, "later": "x" * 12_000, "parent": None, "type": "message"})

@@ -42,7 +42,7 @@ def _load(path: Path) -> SigningKey:
 
 
 def _create(path: Path, seed: bytes) -> None:
-    """Write the seed under another name first: a key is there whole, or not at all; an existing one is never replaced."""
+    """Write the seed under another name first: a key is there whole or not at all, and none is ever replaced."""
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -9,13 +9,34 @@ the true signature, or the author's next operation. Source: docs/protocol.md "Op
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
-from roost.core.ids import OperationId
-from roost.core.operation import Operation
+from roost.core import keys
+from roost.core.errors import BadSignature
+from roost.core.ids import OperationId, PeerKey
+from roost.core.operation import SIGNATURE_PREFIX, Operation
 
 ALWAYS_VERIFIED = frozenset(["access", "claim", "redact"])
+
+
+class Signed(Protocol):
+    """A header and its signature."""
+
+    @property
+    def header_bytes(self) -> bytes: ...
+    @property
+    def signature(self) -> bytes: ...
+
+
+def is_signed(signed: Signed, author: PeerKey) -> bool:
+    """Whether the signature is true."""
+    try:
+        keys.verify(signed.signature, author, SIGNATURE_PREFIX, signed.header_bytes)
+    except BadSignature:
+        return False
+    return True
 
 
 class Authenticated(Struct, frozen=True):

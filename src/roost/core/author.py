@@ -62,7 +62,7 @@ class Author:
         self._tip = (identity, self._document.known(identity))
 
     def drafts(self, kind: str, now: int, also: Sequence[OperationId] = ()) -> Iterator[tuple[str, Draft]]:
-        """(kind, draft) of the joins that must come first, then of the operation itself; each is written before the next.
+        """(kind, draft) of the joins that must come first, then of the operation; each is written before the next.
 
         ``also`` are void operations that an admit puts among its ancestors. now is microseconds of the wall clock, or 0
         if it is not to be trusted. Raises NotAWriter or NotAnAdmin.
@@ -93,9 +93,8 @@ class Author:
     def _deps(self, proof: OperationId) -> tuple[OperationId, ...]:
         backlink = None if self._tip is None else self._tip[0]
         deps = {head for head in self._document.liveness.heads.values() if head != backlink}
-        if self._tip is None or self._group(self._tip[1]).proof_id != proof:
-            if proof != backlink:
-                deps.add(proof)
+        if (self._tip is None or self._group(self._tip[1]).proof_id != proof) and proof != backlink:
+            deps.add(proof)
         return tuple(deps)
 
     def _group(self, known: Known) -> Group:

@@ -13,7 +13,7 @@ import msgspec
 
 from roost.core.errors import Malformed, NotCanonical
 
-Value: TypeAlias = "None | bool | int | float | str | bytes | Sequence[Value] | Mapping[str, Value]"
+Value: TypeAlias = "bool | int | float | str | bytes | Sequence[Value] | Mapping[str, Value] | None"
 
 DEPTH_MAX = 16
 INTEGER_MAX = (1 << 53) - 1  # the largest that every JavaScript engine holds exactly

@@ -196,7 +196,7 @@ class Document:
         if operation.document != self.id:  # the document of another genesis is its own
             raise WrongDocument
         find = self.find
-        if find(operation.id) is not None:
+        if not self._ends_in(operation.backlink) and find(operation.id) is not None:
             outcome.known.append(operation)
             return None
         parents: list[Known] = []
@@ -213,6 +213,15 @@ class Document:
             outcome.withheld.append((operation, wait))
             return None
         return self._place(operation, parents, outcome)
+
+    def _ends_in(self, identity: OperationId | None) -> bool:
+        """Whether no operation follows this one in its log: then one that does is new, which spares looking it up."""
+        known = None if identity is None else self.find(identity)
+        if known is None:
+            return False
+        return self.graph.stretches[known.position.stretch].last == known.position.seq and not self.graph.forks.get(
+            known.position
+        )
 
     def _check(self, operation: Operation, parents: Sequence[Known]) -> int:
         """Check what the ancestors show; return the time of the latest parent."""

@@ -169,6 +169,12 @@ class StoreFailed(RoostError):
     http_status = 507
 
 
+class StateFailed(RoostError):
+    """The merge engine failed. Nothing stored is lost; the state is made again from the operations."""
+
+    code = "state_failed"
+
+
 class StoreTooNew(RoostError):
     """The data directory was written by a newer roost. It was not touched: upgrade roost."""
 

@@ -55,13 +55,14 @@ class AccessHead(Struct, frozen=True):
 
 class _Verb(Struct, frozen=True):
     verb: Name
-    key: Id | UnsetType = UNSET
-    role: Role | UnsetType = UNSET
-    ids: tuple[Id, ...] | UnsetType = UNSET
 
 
-class _LaterVerb(Struct, frozen=True):
-    verb: Name
+class _Revoke(Struct, frozen=True):
+    key: Id
+
+
+class _Admit(Struct, frozen=True):
+    ids: Annotated[tuple[Id, ...], Meta(min_length=1)]
 
 
 class Origin(Struct, frozen=True, array_like=True):
@@ -156,7 +157,9 @@ _decoders: dict[str, msgspec.msgpack.Decoder[Head]] = {
 }
 _access = msgspec.msgpack.Decoder(_RawAccess)
 _verb = msgspec.msgpack.Decoder(_Verb)
-_later_verb = msgspec.msgpack.Decoder(_LaterVerb)
+_grant = msgspec.msgpack.Decoder(Grant)
+_revoke = msgspec.msgpack.Decoder(_Revoke)
+_admit = msgspec.msgpack.Decoder(_Admit)
 
 KNOWN_KINDS = frozenset([*_decoders, "access"])
 KINDS_WITH_CONTENT = frozenset(["entry", "edit"])
@@ -189,27 +192,25 @@ def _decode_access(raw: bytes) -> AccessHead:
     admits: list[bytes] = []
     unknown: list[str] = []
     for item in _access.decode(raw).verbs:
-        name = _later_verb.decode(item).verb
-        if name not in ("grant", "revoke", "admit"):
-            unknown.append(name)
-            continue
-        verb = _verb.decode(item)
-        if name == "grant" and isinstance(verb.key, bytes) and isinstance(verb.role, str):
-            grants.append(Grant(_checked(verb.key), verb.role))
-        elif name == "revoke" and isinstance(verb.key, bytes):
-            revokes.append(verb.key)
-        elif name == "admit" and isinstance(verb.ids, tuple) and verb.ids:
-            admits.extend(verb.ids)
+        name = _verb.decode(item).verb
+        if name == "grant":
+            grant = _grant.decode(item)
+            _check_granted(grant.key)
+            grants.append(grant)
+        elif name == "revoke":
+            revokes.append(_revoke.decode(item).key)
+        elif name == "admit":
+            admits.extend(_admit.decode(item).ids)
         else:
-            raise BadHead(f"{name} lacks a field")
+            unknown.append(name)
     if len({grant.key for grant in grants}) != len(grants):
         raise BadHead("a key is granted twice")
     return AccessHead(tuple(grants), tuple(revokes), tuple(admits), tuple(unknown))
 
 
-def _checked(key: bytes) -> bytes:
+def _check_granted(key: bytes) -> None:
     try:
-        return check_peer_key(key)
+        check_peer_key(key)
     except BadKey as error:
         raise BadHead("a granted key is not canonical or of small order") from error
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from hashlib import sha256
+from itertools import pairwise
 from typing import Annotated
 
 import msgspec
@@ -44,7 +45,7 @@ _Count = Annotated[int, Meta(ge=0, le=canonical.INTEGER_MAX)]
 
 
 class Header(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """The signed array. ``document`` is empty in a genesis; ``backlink`` is nil at seq 0; ``proof`` only in a genesis."""
+    """The signed array. ``document`` is empty and ``proof`` nil in a genesis only; ``backlink`` is nil at seq 0."""
 
     version: int
     document: Annotated[bytes, Meta(max_length=32)]
@@ -61,7 +62,7 @@ class Header(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
 
 
 class Operation(Struct, frozen=True, gc=False):
-    """A well-formed operation. ``content`` is None while absent; ``absence`` then says why (NOT_HELD or a redact's id)."""
+    """A well-formed operation. ``content`` is None while absent; ``absence`` says why: NOT_HELD, or a redact's id."""
 
     id: OperationId
     document: DocumentId  # in a genesis its own id
@@ -181,7 +182,7 @@ def _check_deps(header: Header) -> None:
     deps = header.deps
     if len(deps) > DEPS_MAX:
         raise BadDeps(f"more than {DEPS_MAX}")
-    if len(deps) > 1 and any(low >= high for low, high in zip(deps, deps[1:], strict=False)):
+    if len(deps) > 1 and any(low >= high for low, high in pairwise(deps)):
         raise BadDeps("not strictly ascending")
     if header.backlink is None and not deps:
         raise BadDeps("neither backlink nor deps")

@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from roost.core.authentic import authenticate
+from roost.core.authentic import authenticate, is_signed
 from roost.core.compare import Held
-from roost.core.errors import BadSignature, Refused, WrongDocument
+from roost.core.errors import Refused, WrongDocument
 from roost.core.ids import DocumentId, OperationId
-from roost.core.operation import Operation, verify
+from roost.core.operation import Operation
 from roost.core.parked import Parked, Space, order
 from roost.core.wire import Acknowledge, Operations, Refusal, Refuse, Wait, Withhold
 
@@ -78,7 +78,7 @@ class Receiving:
             self.faults += 1
             answers.append(Refuse(self._document, tuple(refusals)))
         batch = sorted([*fresh, *self.parked.followed_by(fresh)], key=order)
-        result = authenticate(batch, _signed)
+        result = authenticate(batch, lambda one: is_signed(one, one.author))
         for doubtful in result.parked:
             self.parked.doubt(doubtful)
         if result.operations:
@@ -90,21 +90,27 @@ class Receiving:
     def _decode(self, message: Operations, wanted: Collection[OperationId]) -> tuple[list[Operation], list[Refusal]]:
         fresh: dict[OperationId, Operation] = {}
         refusals: list[Refusal] = []
-        find, holds = self._copy.find, self._copy.holdings.holds
+        highest = self._copy.holdings.highest
         for index, absent in enumerate(message.absences()):
-            identity = OperationId(sha256(message.headers[index]).digest())
-            known = find(identity)
-            if known is not None and holds(known.position) and (absent is not None or identity not in wanted):
-                continue
             try:
                 operation = message.decode(index, absent)
                 if operation.document != self._document:
                     raise WrongDocument
             except Refused as refusal:
-                refusals.append(Refusal(identity, refusal.code))
-            else:
-                fresh[identity] = operation
+                identity = OperationId(sha256(message.headers[index]).digest())
+                if not self._is_held(identity):
+                    refusals.append(Refusal(identity, refusal.code))
+                continue
+            # Above what is held of its log it need not be looked up.
+            if operation.seq <= highest(LogKey(operation.author, operation.log)) and self._is_held(operation.id):
+                if absent is not None or operation.id not in wanted:
+                    continue
+            fresh[operation.id] = operation
         return list(fresh.values()), refusals
+
+    def _is_held(self, operation: OperationId) -> bool:
+        known = self._copy.find(operation)
+        return known is not None and self._copy.holdings.holds(known.position)
 
     def _admit(self, number: int | None, operations: tuple[Operation, ...], verified: frozenset[OperationId]) -> Admit:
         self._last += 1
@@ -138,11 +144,3 @@ class Receiving:
 
     def _known(self, operation: OperationId) -> bool:
         return self._copy.find(operation) is not None
-
-
-def _signed(operation: Operation) -> bool:
-    try:
-        verify(operation)
-    except BadSignature:
-        return False
-    return True

@@ -1,37 +1,51 @@
-"""Which redacts take effect: by the target's author at once, or under an admin's proof (PROTOCOL 2)."""
+"""Which redacts take effect: by the target's author at once, under an admin's proof by hiding first (PROTOCOL 2)."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
 
 from roost.core.document import Document
 from roost.core.heads import RedactHead
 from roost.core.ids import OperationId
-from roost.core.index import Index
+from roost.core.index import Index, Known
 from roost.core.operation import Operation
 
 REDACTABLE = frozenset(["entry", "edit"])
 
 
-def effective(document: Document, redact: Operation) -> OperationId | None:
-    """The target of an accepted redact that may have its effect, if it is in the set."""
+def effect(document: Document, redact: Operation) -> Literal["erase", "hide"] | None:
+    """What a redact in the set does to its target: by the target's author the content goes at once.
+
+    What another admin redacts is hidden, and goes after seven days unless the redact has turned void by then.
+    """
     assert isinstance(redact.head, RedactHead)
-    target = OperationId(redact.head.target)
-    known = document.find(target)
+    known = document.find(OperationId(redact.head.target))
     by = document.find(redact.id)
     if known is None or by is None or known.kind not in REDACTABLE or not document.accepted(by):
         return None
-    group = document.access.by_number[by.group]
-    return target if known.author == redact.author or group.role == "admin" else None
+    if known.author == redact.author:
+        return "erase"
+    return "hide" if document.access.by_number[by.group].role == "admin" else None
 
 
-def redacted_by(document: Document, operation: Operation, index: Index) -> OperationId | None:
-    """The redact that took this operation's content away here, if one did."""
+def erased_by(document: Document, operation: Operation, index: Index) -> OperationId | None:
+    """The redact by its own author that took this operation's content away, if there is one."""
+    return next((one for one, by in _effective(document, operation, index) if by.author == operation.author), None)
+
+
+def is_hidden(document: Document, operation: Operation, index: Index) -> bool:
+    """Whether the operation's content is shown to nobody."""
+    return any(True for _ in _effective(document, operation, index))
+
+
+def _effective(document: Document, operation: Operation, index: Index) -> Iterator[tuple[OperationId, Known]]:
     if operation.kind not in REDACTABLE:
-        return None
+        return
     for identity in index.redactions_of(operation.id):
         by = document.find(identity)
         if by is None or not document.accepted(by):
             continue
         group = document.access.by_number[by.group]
         if by.author == operation.author or group.role == "admin":
-            return identity
-    return None
+            yield identity, by

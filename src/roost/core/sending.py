@@ -12,11 +12,11 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from roost.core.authentic import cut
+from roost.core.authentic import cut, is_signed
 from roost.core.graph import Graph, Position
 from roost.core.have import Holdings
 from roost.core.heldback import FOR_LIFE, HeldBack
-from roost.core.ids import DocumentId, OperationId
+from roost.core.ids import DocumentId, OperationId, PeerKey
 from roost.core.outcome import NewOperation
 from roost.core.ranges import Range, Ranges, spans
 from roost.core.wire import Operations, Signed, Wait
@@ -49,15 +49,12 @@ class Read(Struct, frozen=True):
     bytes_max: int
 
 
-Verify = Callable[[Signed, Position], bool]  # whether the signature of a stored operation is true
-
-
 class Sending:
     """The outgoing half of a link."""
 
-    def __init__(self, document: DocumentId, verify: Verify) -> None:
+    def __init__(self, document: DocumentId, author_at: Callable[[Position], PeerKey]) -> None:
         self._document = document
-        self._verify = verify
+        self._author_at = author_at
         self._number = 0
         self._flight: dict[int, list[Range]] = {}
         self._queue = Ranges()  # waits for the stream to end
@@ -118,7 +115,7 @@ class Sending:
             self._queue.update(spans(one.position for one in wanted))
             return []
         chunk = [(one.position.stretch, one.verified) for one in wanted]
-        length = cut(chunk, lambda index: self._verify(wanted[index].operation, wanted[index].position))
+        length = cut(chunk, lambda index: self._is_signed(wanted[index].operation, wanted[index].position))
         self._queue.update(spans(one.position for one in wanted[length:]))
         if not length:
             return []
@@ -128,6 +125,9 @@ class Sending:
         self._number += 1
         self._flight[self._number] = spans(positions)
         return Operations.of(self._document, self._number, operations)
+
+    def _is_signed(self, signed: Signed, position: Position) -> bool:
+        return is_signed(signed, self._author_at(position))
 
     # --- the queue --------------------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class Sending:
             self._end_stream()
             return None
         chunk = [(row.position.stretch, row.verified) for row in rows]
-        length = cut(chunk, lambda index: self._verify(rows[index], rows[index].position))
+        length = cut(chunk, lambda index: self._is_signed(rows[index], rows[index].position))
         # Where nothing may be cut off, the author signed a long run falsely: the receiver parks its end until the rest
         # comes.
         sent = rows[: length or len(rows)]

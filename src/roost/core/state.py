@@ -19,7 +19,7 @@ from automerge import core as automerge
 from msgspec import Struct
 
 from roost.core.edits import CONTAINERS, EditRecord, Scalar, has_places, lengths_after
-from roost.core.errors import RoostError
+from roost.core.errors import StateFailed
 from roost.core.graph import Frontier, Graph, Position
 from roost.core.heads import Delete, Put, Splice
 from roost.core.history import MADE_BYTES, History, KnownEdit, Order, by_order, seal
@@ -42,12 +42,6 @@ ANCHORED_MAX = 64  # more changes behind an anchor cost more than that walk
 
 _T = TypeVar("_T")
 _wrecks: list[object] = []  # a transaction that the engine failed in: freeing it would crash the process
-
-
-class StateFailed(RoostError):
-    """The merge engine failed. Nothing stored is lost; the state is made again from the operations."""
-
-    code = "state_failed"
 
 
 class StateView(Struct, frozen=True):

@@ -13,11 +13,10 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from roost.core.compare import Comparison, Held
-from roost.core.errors import BadSignature, Busy, Malformed, NotAReader, TooLarge
+from roost.core.errors import Busy, Malformed, NotAReader, TooLarge
 from roost.core.graph import Position
 from roost.core.ids import DocumentId, OperationId, PeerKey
-from roost.core.keys import verify
-from roost.core.operation import NOT_HELD, SIGNATURE_PREFIX
+from roost.core.operation import NOT_HELD
 from roost.core.outcome import NewOperation
 from roost.core.owing import Owing
 from roost.core.parked import Space
@@ -36,7 +35,6 @@ from roost.core.wire import (
     Message,
     Operations,
     Refuse,
-    Signed,
     Wait,
     WantContents,
     Withhold,
@@ -181,11 +179,11 @@ class SyncMachine:
         self._copy = copy
         self._leads = leads
         self._comparison = Comparison(document, copy, leads=leads)
-        self._sending = Sending(document, self._is_signed)
+        self._sending = Sending(document, self._author_at)
         self._receiving = Receiving(document, copy, space)
         self._owing = Owing(document)
         self._live = False  # all that is committed here is there, on its way or queued; so what is new can follow
-        self._fresh = Ranges()  # committed while not live
+        self._fresh = Ranges()  # committed since the round began, while not live
         self._due = False  # a round is to begin: sharing begins, or much has come that the other side may have got too
         self._refused = False  # the other side has refused one; not again before the next tick
         self._turned = False  # since the last tick the comparison moved on
@@ -258,13 +256,8 @@ class SyncMachine:
         self._sending.abandon()
         self._live = False
 
-    def _is_signed(self, stored: Signed, position: Position) -> bool:
-        author = self._copy.holdings.graph.stretches[position.stretch].log.author
-        try:
-            verify(stored.signature, author, SIGNATURE_PREFIX, stored.header_bytes)
-        except BadSignature:
-            return False
-        return True
+    def _author_at(self, position: Position) -> PeerKey:
+        return self._copy.holdings.graph.stretches[position.stretch].log.author
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
@@ -320,7 +313,7 @@ class SyncMachine:
             return []
         self._turned = True
         if self._comparison.number != before:
-            self._due = False
+            self._on_round()
             self._led = True
         return [Send(answer) for answer in answers]
 
@@ -361,8 +354,13 @@ class SyncMachine:
     # --- rounds -----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> list[Effect]:
-        self._due = False
+        self._on_round()
         return [Send(one) for one in self._comparison.begin()]
+
+    def _on_round(self) -> None:
+        """A round begins: it covers all that is committed up to now."""
+        self._due = False
+        self._fresh.clear()
 
     def _on_tick(self, now: int) -> Sequence[Effect]:
         self._sending.held_back.expire(self._copy.holdings.graph, now)

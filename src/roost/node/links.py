@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING
 
 from roost.adapters.carriers.carrier import Carrier, Wire
@@ -189,7 +189,7 @@ class Links:
                 queue.get_nowait()
             queue.put_nowait(message)
 
-    async def ephemeral(self, document: DocumentId) -> AsyncIterator[wire.Ephemeral]:
+    async def ephemeral(self, document: DocumentId) -> AsyncGenerator[wire.Ephemeral, None]:
         """What linked readers publish, from now on; it proves nothing."""
         queue: asyncio.Queue[wire.Ephemeral] = asyncio.Queue(EPHEMERAL_QUEUE_MAX)
         self._listeners.setdefault(document, set()).add(queue)

@@ -10,7 +10,7 @@ from roost.adapters.carriers.carrier import Carrier, Wire
 from roost.adapters.environment import Environment
 from roost.adapters.store.records import Batch, Committed, LocalRow
 from roost.adapters.store.store import Store
-from roost.core.errors import Usage
+from roost.core.errors import RoostError, Usage
 from roost.core.ids import DocumentId, OperationId, PeerKey
 from roost.core.keys import SigningKey
 from roost.core.outcome import NewOperation
@@ -40,6 +40,7 @@ class Peer:
         self.home = home
         self.url: str | None = None  # where this peer answers, while it does
         self.advertised: Sequence[str] = ()
+        self._temporary: Peer | None = None
         self.notices = Notices(store)
         self.registry = Registry(store)
         self.documents = Documents(store, key, environment, self)
@@ -52,6 +53,29 @@ class Peer:
         self.membership = Membership(self)
         store.on_commit = self._committed
         store.on_failure = self._failed
+
+    # --- what is kept in memory only --------------------------------------------------------------------------------
+
+    @property
+    def has_temporary(self) -> bool:
+        return self._temporary is not None
+
+    @property
+    def temporary(self) -> Peer:
+        """The part of this peer that never reaches a disk or a link: its temporary sessions, gone when it ends."""
+        if self._temporary is None:
+            self._temporary = Peer(Store.open(None), self.key, self.environment)
+        return self._temporary
+
+    def is_temporary(self, session: str) -> bool:
+        """Whether a session that is named so is a temporary one."""
+        if self._temporary is None:
+            return False
+        try:
+            self._temporary.sessions.resolve(session)
+        except RoostError:
+            return False
+        return self.registry.by_name(session) is None
 
     # --- what the store tells ---------------------------------------------------------------------------------------
 
@@ -88,6 +112,8 @@ class Peer:
         self.url = None
         await self.links.close()
         self.notices.close()
+        if self._temporary is not None:
+            await self._temporary.stop()
 
     async def close(self) -> None:
         """End everything, then let go of the store."""

@@ -26,7 +26,7 @@ from roost.core.index import Known
 from roost.core.keys import SigningKey
 from roost.core.operation import Operation
 from roost.core.outcome import NewOperation
-from roost.core.redaction import effective, redacted_by
+from roost.core.redaction import effect, erased_by, is_hidden
 from roost.node.transcript import Transcript, branch_of
 
 EMPTY_HEAD = b"\x80"  # an empty map: a join says nothing
@@ -85,6 +85,10 @@ class Replica:
     def ids_between(self, stretch: int, low: int, high: int) -> list[OperationId]:
         """The ids of committed operations along a stretch, both ends included."""
         return [identity for _, identity in self._store.reader.ids_between(self.id, stretch, low, high)]
+
+    def hides(self, operation: Operation) -> bool:
+        """Whether an accepted redact says that the operation's content is shown to nobody."""
+        return self.document.has_redactions and is_hidden(self.document, operation, self._index)
 
     def committed_live(self) -> Frontier:
         """The live frontier, as far as it is committed."""
@@ -245,7 +249,7 @@ class Replica:
         index = self._index
         screened = []
         for operation in incoming:
-            by = redacted_by(self.document, operation, index)
+            by = erased_by(self.document, operation, index)
             screened.append(operation if by is None else operation.without_content(by))
         return screened
 
@@ -289,7 +293,7 @@ class Replica:
 
     def _is_redacted(self, identity: OperationId) -> bool:
         row = self._store.reader.operation(identity)
-        return row is None or redacted_by(self.document, row.operation, self._index) is not None
+        return row is None or erased_by(self.document, row.operation, self._index) is not None
 
     async def _commit_changes(self) -> None:
         batch = Batch()
@@ -308,10 +312,9 @@ class Replica:
         batch.verdicts = changes.verdicts
         batch.states = [DocumentState(self.id, changes.heads)]
         for item in new:
-            if type(item.operation.head) is RedactHead:
-                erase = effective(self.document, item.operation)
-                if erase is not None:
-                    batch.erasures.append(Erase(erase, item.operation.id))
+            head = item.operation.head
+            if type(head) is RedactHead and effect(self.document, item.operation) == "erase":
+                batch.erasures.append(Erase(OperationId(head.target), item.operation.id))
 
     async def commit(self, batch: Batch, new: Sequence[NewOperation], source: object = None) -> None:
         """Commit what the document took in, then announce it. After a failure the replica is broken."""

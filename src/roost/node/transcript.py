@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -29,12 +29,12 @@ def iso(microseconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def entry_json(row: Row) -> dict[str, Json]:
-    """An entry as ``log`` and ``follow`` give it; docs/cli.md names the fields."""
+def entry_json(row: Row, *, hidden: bool = False) -> dict[str, Json]:
+    """An entry as ``log`` and ``follow`` give it; docs/cli.md names the fields. ``hidden``: a redact says so."""
     operation = row.operation
     head = operation.head
     assert isinstance(head, EntryHead)
-    content = decode_content(operation.content)
+    content = None if hidden else decode_content(operation.content)
     shown: dict[str, Json] = {
         "id": operation.id.hex(),
         "type": head.type,
@@ -47,7 +47,7 @@ def entry_json(row: Row) -> dict[str, Json]:
     }
     if content is None:
         states = {CONTENT_ABSENT: "absent", CONTENT_ERASED: "redacted"}
-        shown[states.get(row.content_state, "unreadable")] = True
+        shown["redacted" if hidden else states.get(row.content_state, "unreadable")] = True
     elif content.data is not UNSET:
         shown["data"] = _parsed(content.data)
     if head.origin is not UNSET:
@@ -187,7 +187,3 @@ class Transcript:
 
 def _order(row: Row) -> OrderKey:
     return OrderKey(row.operation.time, row.operation.id)
-
-
-def as_json(rows: Iterable[Row]) -> Iterator[dict[str, Json]]:
-    return map(entry_json, rows)

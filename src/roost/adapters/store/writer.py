@@ -138,9 +138,10 @@ def documents_of(batch: Batch) -> set[DocumentId]:
     return found
 
 
-def is_small(batch: Batch) -> bool:
+def is_small(request: Request) -> bool:
     """Whether a batch takes about as long as the disk takes to sync, so that the loop can wait for it."""
-    return not (batch.verdicts or batch.erasures or batch.forget_changes) and size_of(batch) <= AT_ONCE_BYTES_MAX
+    batch = request.batch
+    return request.size <= AT_ONCE_BYTES_MAX and not (batch.verdicts or batch.erasures or batch.forget_changes)
 
 
 def size_of(batch: Batch) -> int:
@@ -191,7 +192,7 @@ class WriterThread:
         if (
             len(group) == 1
             and self._handed_over == 0
-            and is_small(group[0].request.batch)
+            and is_small(group[0].request)
             and self._lock.acquire(False)
         ):
             try:

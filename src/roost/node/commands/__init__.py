@@ -7,6 +7,7 @@ runs. docs/cli.md gives the rows.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
@@ -35,4 +36,18 @@ def registry() -> Mapping[str, Command]:
     """Every command by its name."""
     from roost.node.commands import reading, sharing, writing
 
-    return {**writing.COMMANDS, **reading.COMMANDS, **sharing.COMMANDS}
+    commands = {**writing.COMMANDS, **reading.COMMANDS, **sharing.COMMANDS}
+    return {name: _routed(command) for name, command in commands.items()}
+
+
+def _routed(command: Command) -> Command:
+    """The command, run where the session that it names is kept: temporary ones are in memory."""
+
+    async def run(peer: Peer, arguments: Mapping[str, Json]) -> Rows:
+        named = arguments.get("session")
+        kept = peer.temporary if isinstance(named, str) and peer.is_temporary(named) else peer
+        async with aclosing(command(kept, arguments)) as rows:
+            async for row in rows:
+                yield row
+
+    return run

@@ -33,8 +33,9 @@ async def log(peer: Peer, arguments: Mapping[str, Json]) -> Rows:
     """Oldest first. Without --after the newest ``limit`` entries; --all is without limit."""
     wanted = parse(arguments, Log)
     document = peer.sessions.resolve(wanted.session)
+    replica = peer.documents.get(document)
     for row in _chosen(peer, document, wanted):
-        yield entry_json(row)
+        yield entry_json(row, hidden=replica.hides(row.operation))
 
 
 def _chosen(peer: Peer, document: DocumentId, wanted: Log) -> Iterator[Row]:
@@ -71,7 +72,7 @@ async def follow(peer: Peer, arguments: Mapping[str, Json]) -> Rows:
     transcript = Transcript(peer.store, document)
     branch = transcript.current_branch()
     for row in reversed(list(islice(transcript.newest_first(branch, None), max(wanted.n, 0)))):
-        yield entry_json(row)
+        yield entry_json(row, hidden=peer.documents.get(document).hides(row.operation))
     async for notice in peer.notices.subscribe(cursor, document):
         if notice.kind != "entry":
             continue
@@ -81,7 +82,7 @@ async def follow(peer: Peer, arguments: Mapping[str, Json]) -> Rows:
         if found.operation.head.type == "select":
             branch = transcript.current_branch()
         if branch_of(found.operation.id, found.operation.head) == branch:
-            shown = entry_json(found)
+            shown = entry_json(found, hidden=peer.documents.get(document).hides(found.operation))
             if notice.what in ("withdrawn", "erased"):
                 shown[notice.what] = True
             yield shown
@@ -95,8 +96,11 @@ async def sessions(peer: Peer, arguments: Mapping[str, Json]) -> Rows:
     wanted = parse(arguments, Sessions)
     rows = [row for row in peer.store.reader.documents() if row.kind == "session"]
     for row in sorted(rows, key=lambda row: row.updated, reverse=True):
-        if row.mode in ("persistent",) or (wanted.all and row.mode in ("incognito", "temporary")):
+        if row.mode == "persistent" or (wanted.all and row.mode in ("incognito", "temporary")):
             yield session_json(peer, row)
+    if wanted.all and peer.has_temporary:
+        async for shown in sessions(peer.temporary, arguments):
+            yield shown
 
 
 def session_json(peer: Peer, row: DocumentRow) -> dict[str, Json]:

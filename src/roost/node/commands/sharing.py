@@ -34,11 +34,11 @@ class Share(Struct):
 async def share(peer: Peer, arguments: Mapping[str, Json]) -> Rows:
     wanted = parse(arguments, Share)
     document = peer.sessions.resolve(wanted.session)
-    if peer.url is None:
-        raise NotRunning("a ticket needs a peer that answers")
     replica = peer.documents.get(document)
     if replica.document.head.mode == "temporary":
         raise Denied("a temporary session never leaves this peer")
+    if peer.url is None:
+        raise NotRunning("a ticket needs a peer that answers")
     if wanted.invite:
         replica.require_admin()
     elif not replica.document.access.may_read(peer.key.public):

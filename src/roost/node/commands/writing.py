@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from roost.core.errors import RoostError, Usage
+from roost.core.errors import NameTaken, NotRunning, RoostError, Usage
 from roost.core.ids import DocumentId
 from roost.node.commands import Rows, parse
 from roost.node.sessions import NewEntry
@@ -41,6 +41,12 @@ async def new(peer: Peer, arguments: Mapping[str, Json]) -> Rows:
     wanted = parse(arguments, New)
     if wanted.mode not in ("persistent", "incognito", "temporary"):
         raise Usage("a mode is persistent, incognito or temporary")
+    if wanted.mode == "temporary":
+        if peer.url is None:
+            raise NotRunning("a temporary session lives in the memory of a running peer")
+        if wanted.name is not None and peer.registry.by_name(wanted.name) is not None:
+            raise NameTaken(wanted.name)
+        peer = peer.temporary
     replica = await peer.sessions.create(wanted.name, wanted.mode)
     if wanted.name is not None:
         await peer.states.put(replica.id, "meta", "name", wanted.name)
