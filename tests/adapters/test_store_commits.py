@@ -17,6 +17,7 @@ from roost.adapters.store.records import (
     CachedChange,
     Committed,
     Content,
+    DocumentState,
     Erase,
     LocalRow,
     Row,
@@ -282,6 +283,29 @@ async def test_a_batch_for_an_unknown_document_is_refused(store: Store) -> None:
     stranger = Author(1)
     with pytest.raises(NotFound):
         await store.commit(stranger.batch(stranger.operations))
+
+
+async def test_operations_without_their_documents_heads_are_refused(store: Store, alice: Author) -> None:
+    batch = alice.batch([alice.entry()])
+    batch.states = []
+    with pytest.raises(StoreFailed, match="heads"):
+        await store.commit(batch)
+
+
+async def test_heads_are_those_of_the_last_commit(store: Store, alice: Author) -> None:
+    bob = Author(2, joins=alice)
+    heads = [*ids(alice.operations), *ids([bob.entry("hi")])]
+    for batch, expected in (
+        (bob.batch([bob.last]), heads[1:]),
+        (alice.batch([alice.entry("void", accepted=False)]), heads),
+        (Batch(), heads[:1]),
+        (alice.batch([alice.entry("joins")]), ids([alice.last])),
+    ):
+        batch.states = [DocumentState(alice.document, tuple(expected))]
+        await store.commit(batch)
+        row = store.reader.document(alice.document)
+        assert row is not None
+        assert list(row.heads) == expected
 
 
 async def test_a_value_that_the_tables_cannot_take_fails_its_batch_only(store: Store, alice: Author) -> None:

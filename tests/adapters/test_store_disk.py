@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from roost.adapters.store.records import Batch, Erase, LocalRow
+from roost.adapters.store.records import Batch, Committed, Erase, LocalRow
 from roost.adapters.store.schema import APPLICATION_ID, MIGRATIONS, connect_writer, migrate
 from roost.adapters.store.store import Store
 from roost.core.errors import StoreFailed, StoreTooNew
@@ -69,6 +70,38 @@ async def test_a_reopened_store_has_everything_and_goes_on_counting(path: Path) 
     assert [row.operation.id for row in store.reader.entries(alice.document, limit=9)] == ids(alice.operations[1:])
     committed = await store.commit(alice.batch([alice.entry("two")]))
     assert committed.first_cursor == last.last_cursor + 1
+    await store.close()
+
+
+async def test_what_is_committed_in_one_turn_of_the_loop_is_one_transaction(path: Path) -> None:
+    store, authors = Store.open(path), [Author(seed) for seed in range(1, 40)]
+    statements: list[str] = []
+    store.connection.set_trace_callback(statements.append)
+
+    await asyncio.gather(*(store.commit(author.begin()) for author in authors))
+
+    assert 1 <= statements.count("COMMIT") <= 3  # the thread may wake before all is handed over
+    assert len(store.reader.documents()) == len(authors)
+    await store.close()
+
+
+async def test_commits_keep_their_order_whoever_carries_them_out(path: Path) -> None:
+    """A small batch is committed at once in the loop, a large one or several in the thread."""
+    alice, store = Author(1), Store.open(path)
+    told: list[Committed] = []
+    store.on_commit = told.append
+    await store.commit(alice.begin())
+    waiting = []
+    for size in (10, 90_000, 10, 10, 90_000, 10):
+        waiting.append(asyncio.ensure_future(store.commit(alice.batch([alice.entry("x" * size)]))))
+        await asyncio.sleep(0)
+
+    committed = await asyncio.gather(*waiting)
+
+    assert told[1:] == committed
+    assert [row.operation.id for row in store.reader.entries(alice.document, limit=9)] == ids(alice.operations[1:])
+    cursors = [one.first_cursor for one in committed]
+    assert cursors == sorted(cursors)
     await store.close()
 
 

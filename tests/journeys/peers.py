@@ -20,7 +20,7 @@ from typing import IO, Any
 
 COMMAND_SECONDS_MAX = 60.0  # a bound for a hang, not for speed: the machine may be busy with other tests
 LINE_SECONDS_MAX = 60.0
-ROUNDS_MAX = 20
+ROUNDS_MAX = 25
 
 Row = dict[str, Any]  # what outside programs get: JSON
 
@@ -106,10 +106,10 @@ class RealPeer:
 
     # --- its process ------------------------------------------------------------------------------------------------
 
-    def start(self, *options: str) -> RealPeer:
-        """``roost up`` on any free port; returns once it serves."""
+    def start(self, *options: str, port: int = 0) -> RealPeer:
+        """``roost up``, on any free port unless told otherwise; returns once it serves."""
         assert self._up is None
-        up = self.open("up", "--listen", "127.0.0.1:0", *options)
+        up = self.open("up", "--listen", f"127.0.0.1:{port}", *options)
         ready = up.row()
         assert ready["event"] == "ready"
         self._up, self.url = up, ready["url"]
@@ -129,6 +129,11 @@ class RealPeer:
         up, self._up = self._up, None
         up.signal(number)
         return up
+
+    @property
+    def port(self) -> int:
+        """Where it served last."""
+        return int(self.url.rpartition(":")[2])
 
     @property
     def pid(self) -> int:
@@ -173,6 +178,13 @@ class RealPeer:
     def texts(self, session: str) -> list[str]:
         return [row["content"] for row in self.run("log", session, "--all")]
 
+    def await_text(self, session: str, text: str) -> None:
+        """Return when an entry with this text is here; it may have come before."""
+        following = self.open("follow", session, "-n", "1000")
+        while following.row()["content"] != text:
+            pass
+        following.close()
+
     def holds(self, session: str) -> tuple[Row, list[Row], Row]:
         """Heads, entries and state: what peers that converged have in common."""
         return (
@@ -202,13 +214,13 @@ def share(sharer: RealPeer, session: str, *others: RealPeer) -> None:
 def settle(session: str, *peers: RealPeer) -> tuple[Row, list[Row], Row]:
     """Exchange until all hold the same, or fail; what they hold.
 
-    One round need not be enough: what two peers exchange while a third passes on older things is news to it again.
+    A short wait, many times: ``roost sync`` waits in vain for members that are gone.
     """
     for _ in range(ROUNDS_MAX):
-        for peer in peers:
-            peer.try_("sync", "--wait", "10")
         held = [peer.holds(session) for peer in peers]
         if all(one == held[0] for one in held):
             return held[0]
+        for peer in peers:
+            peer.try_("sync", "--wait", "2")
     heads = [(str(peer.home), peer.one("heads", session), peer.one("status", session)) for peer in peers]
     raise AssertionError(f"the peers differ after {ROUNDS_MAX} rounds: {heads}")

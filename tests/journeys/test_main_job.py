@@ -31,8 +31,8 @@ def test_what_one_peer_imports_and_shares_all_write_to_and_all_hold(
     for peer in (alice, bob, carol):  # apart: no peer runs, each command opens the data directory itself
         peer.run("send", session, f"apart, {peer.home.name}")
         peer.run("set", session, f"meta.{peer.home.name}", '"was here"')
-    for peer in (alice, bob, carol):
-        peer.start()
+    for peer in (alice, bob, carol):  # where the others know them: all were away, so nobody could have told
+        peer.start(port=peer.port)
 
     heads, entries, state = settle(session, alice, bob, carol)
 
@@ -56,13 +56,12 @@ def test_when_the_sharer_is_gone_for_good_the_others_go_on_also_on_other_ports(
     settle(session, alice, bob, carol)
     alice.kill()
 
-    for peer in (bob, carol):
+    for peer, other in ((bob, carol), (carol, bob)):  # in turn, so that there is somebody to tell of the new port
         before = peer.url
         peer.stop()
-        peer.start()
-        assert peer.url != before
+        assert peer.start().url != before
         peer.run("send", session, f"without alice, {peer.home.name}")
-        settle(session, bob, carol)
+        other.await_text(session, f"without alice, {peer.home.name}")
 
     _, entries, _ = settle(session, bob, carol)
     assert [entry["content"] for entry in entries][-2:] == ["without alice, bob", "without alice, carol"]

@@ -104,6 +104,7 @@ class Machine:
         if process.body.dead:
             return []
         self.process = None
+        self.disk.recover()
         await asyncio.sleep(0.1)
         left = [name for task in process.body.running() if (name := task.get_coro().__qualname__) not in NETWORK_TASKS]
         process.body.die()

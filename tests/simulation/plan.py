@@ -34,6 +34,7 @@ class Plan(Struct, frozen=True):
     peers: int
     documents: int
     actions: int
+    mover: int  # the machine that changes its address: two who do at once may never find each other again
     rogue: str | None  # its role
     removals: bool
     odd_clocks: bool
@@ -47,6 +48,7 @@ class Plan(Struct, frozen=True):
             peers=chance.choice((3, 3, 3, 4, 4, 5)),
             documents=chance.choice((1, 1, 2)),
             actions=chance.randint(25, 60),
+            mover=chance.randrange(3),
             rogue=chance.choice((None, "write", "write", "write", "admin")),
             removals=chance.random() < 0.5,
             odd_clocks=chance.random() < 0.5,

@@ -226,6 +226,8 @@ class Storm:
         self.world.chore(self._restarting(machine, machine.url, self.chance.random() * 10))
 
     def _move(self, machine: Machine, document: DocumentId) -> None:
+        if machine is not self.world.machines[self.world.plan.mover]:
+            return
         self.world.fired["move"] += 1
         self.world.chore(self._restarting(machine, self.world.new_url(), self.chance.random() * 5))
 

@@ -12,7 +12,9 @@ from roost.core.errors import NotRunning
 
 @click.command()
 @click.argument("session")
-@click.option("-n", "newest", type=click.IntRange(min=0), default=20, show_default=True, help="Begin with the newest N.")
+@click.option(
+    "-n", "newest", type=click.IntRange(min=0), default=20, show_default=True, help="Begin with the newest N."
+)
 def follow(session: str, newest: int) -> None:
     """Show a session's entries as they are written, until interrupted."""
     if running_peer(settings.current().data_directory()) is None:

@@ -9,6 +9,7 @@ import click
 from roost.cli import display, output
 from roost.cli.asking import Row, ask
 from roost.cli.share import ROLES
+from roost.core.errors import Pending
 
 TICKET_CHARS_MAX = 64 << 10  # what standard input may hold, blanks included; more is no ticket
 
@@ -28,8 +29,12 @@ def sync(ticket: str | None, name: str | None, role: str | None, wait: float) ->
     """
     if ticket == "-":
         ticket = sys.stdin.read(TICKET_CHARS_MAX + 1)
+    pending = False
     for row in ask("sync", ticket=ticket, name=name, role=role, wait_seconds=wait):
         output.emit(row, _text(row))
+        pending |= row["status"] == "pending"
+    if pending:
+        raise Pending("nobody else who holds it could be reached in time")
 
 
 def _text(row: Row) -> str:

@@ -83,6 +83,7 @@ class Comparison:
         self.running = self._compared = False
 
     def _settle(self) -> None:
+        self._expected = -1  # who waits for nothing is not asked anything either
         self.running = False
         self._compared = True
 
@@ -205,11 +206,11 @@ class Comparison:
         return self._speak(turn, always=False)
 
     def _speak(self, turn: Turn, *, always: bool) -> Sequence[RoundMessage]:
+        step = self._expected - 1
         if not self._open:
             self._settle()
         if not always and not turn:
             return []
-        step = self._expected - 1
         pieces = numbered(turn.cut())
         return [Compare(self._document, self.number, step, part, len(pieces), *piece) for part, piece in pieces]
 

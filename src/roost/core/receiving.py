@@ -14,6 +14,7 @@ from msgspec import Struct
 from roost.core.authentic import authenticate, is_signed
 from roost.core.compare import Held
 from roost.core.errors import Refused, WrongDocument
+from roost.core.graph import LogKey
 from roost.core.ids import DocumentId, OperationId
 from roost.core.operation import Operation
 from roost.core.parked import Parked, Space, order
@@ -90,7 +91,6 @@ class Receiving:
     def _decode(self, message: Operations, wanted: Collection[OperationId]) -> tuple[list[Operation], list[Refusal]]:
         fresh: dict[OperationId, Operation] = {}
         refusals: list[Refusal] = []
-        highest = self._copy.holdings.highest
         for index, absent in enumerate(message.absences()):
             try:
                 operation = message.decode(index, absent)
@@ -101,11 +101,12 @@ class Receiving:
                 if not self._is_held(identity):
                     refusals.append(Refusal(identity, refusal.code))
                 continue
-            # Above what is held of its log it need not be looked up.
-            if operation.seq <= highest(LogKey(operation.author, operation.log)) and self._is_held(operation.id):
-                if absent is not None or operation.id not in wanted:
-                    continue
             fresh[operation.id] = operation
+        highest = {log: self._copy.holdings.highest(log) for log in {_log(one) for one in fresh.values()}}
+        held = [one for one in fresh.values() if one.seq <= highest[_log(one)] and self._is_held(one.id)]
+        for one in held:  # what lies above all that is held of its log was not even looked up
+            if one.content is None or one.id not in wanted:
+                del fresh[one.id]
         return list(fresh.values()), refusals
 
     def _is_held(self, operation: OperationId) -> bool:
@@ -144,3 +145,7 @@ class Receiving:
 
     def _known(self, operation: OperationId) -> bool:
         return self._copy.find(operation) is not None
+
+
+def _log(operation: Operation) -> LogKey:
+    return LogKey(operation.author, operation.log)

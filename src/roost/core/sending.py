@@ -102,7 +102,7 @@ class Sending:
         for ranges in self._flight.values():
             difference.remove_all(ranges)
         difference.remove_all(list(self._reading))
-        self._queue.update(self.held_back.allowed(difference))
+        self._queue.update(difference)
 
     def allowed(self, new: Sequence[NewOperation], graph: Graph) -> list[NewOperation]:
         """Those that descend from nothing that is kept back. Every new operation must pass here."""
@@ -172,14 +172,10 @@ class Sending:
             self._flight.pop(number, None)
 
     def withheld(self, holdings: Holdings, waits: Iterable[tuple[Position, Wait]], now: int) -> None:
-        self._hold(holdings.graph, [(position, now + wait.microseconds) for position, wait in waits])
+        self.held_back.hold(holdings.graph, [(position, now + wait.microseconds) for position, wait in waits])
 
     def refused(self, holdings: Holdings, positions: Iterable[Position]) -> None:
-        self._hold(holdings.graph, [(position, FOR_LIFE) for position in positions])
-
-    def _hold(self, graph: Graph, roots: Sequence[tuple[Position, int]]) -> None:
-        self.held_back.hold(graph, roots)
-        self._queue = Ranges(self.held_back.allowed(self._queue))
+        self.held_back.hold(holdings.graph, [(position, FOR_LIFE) for position in positions])
 
 
 def _parents(new: NewOperation, graph: Graph) -> Iterable[Position]:

@@ -221,7 +221,9 @@ class SyncMachine:
             case Committed(operations):
                 return self._on_committed(operations)
             case Admitted():
-                return self._hand_over(self._receiving.admitted(event))
+                answers = self._hand_over(self._receiving.admitted(event))
+                self._due |= self._settling and not self._receiving.admitting
+                return answers
             case ChunkRead(stream, rows):
                 batch = self._sending.read(stream, rows) if self._may_read() else None
                 return [] if batch is None else [Send(batch)]
@@ -285,8 +287,7 @@ class SyncMachine:
                 return self._on_turn(message)
             case Acknowledge(_, numbers):
                 self._sending.acknowledged(numbers)
-                if self._settling and not self._sending.busy:
-                    self._due = True
+                self._due |= self._settling and not self._sending.busy
             case Withhold(_, waits):
                 found = [(position, wait) for wait in waits if (position := self._position(wait.id))]
                 self._sending.withheld(self._copy.holdings, found, now)
@@ -370,9 +371,7 @@ class SyncMachine:
         if self._comparison.running and not turned:
             self._comparison.stop()
             lost = True
-        if lost:
-            self._live = False
-        elif self._comparison.running or self._sending.queued or bulk:
+        if not lost and (self._comparison.running or self._sending.queued or bulk):
             return []  # under way
         if not self._may_read() or (led and not self._leads and not lost):
             return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 
 from roost.adapters.carriers.carrier import Carrier, Wire
 from roost.core.errors import RoostError
@@ -26,7 +26,7 @@ class Dialler:
         carrier: Carrier,
         key: PeerKey,
         addresses: Sequence[str],
-        serve: Callable[[Wire], Awaitable[None]],
+        serve: Callable[[Wire], Coroutine[object, object, None]],
         linked: Callable[[], bool],
     ) -> None:
         self._carrier = carrier
@@ -35,6 +35,7 @@ class Dialler:
         self._serve = serve
         self._linked = linked
         self._news = asyncio.Event()
+        self._trying: list[asyncio.Future[None]] = []
         self._seen = asyncio.get_running_loop().time()
         self._jitter = random.Random(key)  # noqa: S311  # spreads dials, keeps no secret; seeded, so runs repeat
         self._task = asyncio.ensure_future(self._run())
@@ -46,6 +47,25 @@ class Dialler:
             self._addresses = [*new, *self._addresses][:ADDRESSES_MAX]
             self._news.set()
 
+    def lost(self) -> None:
+        """The link with the peer has ended, whoever had begun it."""
+        self._news.set()
+
+    async def try_now(self) -> None:
+        """Dial without waiting longer, unless there is a link; returns when there is one, or the try is over."""
+        if self._linked():
+            return
+        tried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._trying.append(tried)
+        self._news.set()
+        await tried
+
+    def _tell_tried(self) -> None:
+        trying, self._trying = self._trying, []
+        for tried in trying:
+            if not tried.done():
+                tried.set_result(None)
+
     def stop(self) -> None:
         self._task.cancel()
 
@@ -56,27 +76,31 @@ class Dialler:
         loop = asyncio.get_running_loop()
         wait = FIRST_SECONDS
         while True:
-            if self._linked():
+            while self._linked():
                 wait = FIRST_SECONDS
                 self._seen = loop.time()
-            else:
-                begun = loop.time()
-                if await self._dial():
-                    self._seen = loop.time()
-                    if self._seen - begun >= STABLE_SECONDS:
-                        wait = FIRST_SECONDS
+                self._tell_tried()
+                await self._pause(None)
+            begun = loop.time()
+            if await self._dial():
+                self._seen = loop.time()
+                if self._seen - begun >= STABLE_SECONDS:
+                    wait = FIRST_SECONDS
+            self._tell_tried()
+            if self._linked():
+                continue
             limit = SOON_SECONDS_MAX if loop.time() - self._seen < DAY_SECONDS else LATE_SECONDS_MAX
             await self._pause(wait * (0.75 + 0.5 * self._jitter.random()))
             wait = min(wait * 2, limit)
 
-    async def _pause(self, seconds: float) -> None:
-        """Wait, but not when there is a new address to try."""
-        self._news.clear()
+    async def _pause(self, seconds: float | None) -> None:
+        """Wait, but no longer when there is news: a link lost, an address to try, somebody who waits."""
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
         except TimeoutError:
             pass
+        self._news.clear()
 
     async def _dial(self) -> bool:
         """Try each address; True if there was a link, and it is over."""
@@ -85,6 +109,12 @@ class Dialler:
                 connection = await self._carrier.dial(address, self._key)
             except RoostError:
                 continue
-            await self._serve(connection)
+            serving = asyncio.ensure_future(self._serve(connection))
+            await asyncio.sleep(0)  # now the link is known
+            self._tell_tried()
+            try:
+                await serving
+            finally:
+                serving.cancel()
             return True
         return False

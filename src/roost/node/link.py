@@ -133,7 +133,10 @@ class Link:
             await asyncio.sleep(TICK_SECONDS * (0.8 + 0.4 * jitter))
             now = self._peer.environment.now()
             self._open_all()
-            for channel in list(self.channels.values()):
+            for document, channel in list(self.channels.items()):
+                replica = self._peer.links.copies.of(document).replica
+                if replica is not None:
+                    self.start(replica.unpark)
                 channel.handle(sync.Tick(now))
 
     # --- channels ---------------------------------------------------------------------------------------------------

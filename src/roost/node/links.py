@@ -83,6 +83,8 @@ class Links:
         finally:
             if self._links.get(key) is link:
                 del self._links[key]
+                if key in self._diallers:
+                    self._diallers[key].lost()
             self._tell_changed()
 
     def _keeps(self, before: Link, new: Wire) -> bool:
@@ -125,9 +127,13 @@ class Links:
                 channel.contents_stored(ids)
 
     async def learn(self, record: wire.Address, source: Link) -> None:
-        """An address record came; what is news is passed on."""
+        """An address record came; what is news is passed on, and who tells its own for the first time is told all."""
+        if self._peer.membership.is_overtaken(record):
+            source.tell_addresses(record.document)
         if not await self._peer.membership.learn(record):
             return
+        if record.key == source.wire.peer:
+            source.tell_addresses(record.document)
         for link in list(self._links.values()):
             if link is not source and link.wire.peer != record.key and record.document in link.channels:
                 link.send(record)
@@ -164,13 +170,18 @@ class Links:
             self._changed.discard(future)
 
     async def exchange(self, document: DocumentId, wait_seconds: float) -> bool:
-        """Compare a document with everybody who is or can be linked now; whether all that answered are equal."""
-        members = set(self._peer.membership.members(document)) & self._diallers.keys() | self._links.keys()
+        """Compare a document with everybody who can be reached now; True if all that were are equal, and one was."""
+        members = [key for key in self._peer.membership.members(document) if key in self._diallers]
+        try:
+            async with asyncio.timeout(wait_seconds):
+                await asyncio.gather(*(self._diallers[key].try_now() for key in members))
+        except TimeoutError:
+            pass  # with whoever was reached
+        reached = [key for key in self._links if self.copies.of(document).may_read(key)]
         results = await asyncio.gather(
-            *(self.synced(document, key, wait_seconds) for key in members if self.copies.of(document).may_read(key)),
-            return_exceptions=True,
+            *(self.synced(document, key, wait_seconds) for key in reached), return_exceptions=True
         )
-        return any(result is None for result in results)
+        return bool(results) and all(result is None for result in results)
 
     # --- presence and the like --------------------------------------------------------------------------------------
 

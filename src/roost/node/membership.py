@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 DIALS_AT_ONCE = 3
 JOIN_SECONDS_MAX = 30.0
 RECORDS_PER_DOCUMENT_MAX = 256
+STRANGERS_MAX = 256
 
 
 class Wanted(Struct, frozen=True):
@@ -63,6 +64,7 @@ class Membership:
         self._carrier: Carrier | None = None
         self._own: wire.Address | None = None
         self._last_time = 0
+        self._strangers: dict[tuple[DocumentId, PeerKey], wire.Address] = {}  # perhaps members that are not known yet
 
     def start(self, carrier: Carrier) -> None:
         """Dial everybody who is known."""
@@ -98,7 +100,7 @@ class Membership:
     def refresh(self, document: DocumentId) -> None:
         """Keep a link with every member of a document whose address is known."""
         for key in self.members(document):
-            known = self.record_of(key)
+            known = self.record_of(key) or self._strangers.pop((document, key), None)
             if known is not None:
                 self._peer.links.want(key, known.urls)
 
@@ -133,23 +135,47 @@ class Membership:
             if known is not None:
                 yield wire.Address(document, key, known.urls, known.time, known.signature)
 
+    def is_overtaken(self, record: wire.Address) -> bool:
+        """Whether others would believe this record, an earlier one of this peer itself, rather than the present one.
+
+        So it is when the clock was set back, and the peer moved since. The next own record is later. Raises
+        BadSignature.
+        """
+        own = self._own
+        if record.key != self._peer.key.public or own is None:
+            return False
+        if record.urls == own.urls or record.time < own.time:
+            return False
+        _verify(record)
+        self._last_time = record.time
+        self._own = None
+        return True
+
     async def learn(self, record: wire.Address) -> bool:
-        """Take in a record that a peer passed on; True if it was news. Raises BadSignature or Denied."""
+        """Take in a record that a peer passed on; True if it was news. Raises BadSignature."""
         key = record.key
         if key == self._peer.key.public:
             return False
-        if not self._peer.documents.holds(record.document):
-            return False
-        if not self._peer.documents.get(record.document).document.access.may_read(key):
-            raise Denied("an address of somebody who is no member")
         known = self.record_of(key)
         if known is not None and known.time >= record.time:
             return False
-        keys.verify(record.signature, key, wire.ADDRESS_PREFIX, wire.address_bytes(key, record.urls, record.time))
+        _verify(record)
+        if not self._is_expected(record.document, key):
+            self._strangers[record.document, key] = record
+            if len(self._strangers) > STRANGERS_MAX:
+                del self._strangers[next(iter(self._strangers))]
+            return False
         row = LocalRow("addresses", key, msgspec.msgpack.encode(Known(record.urls, record.time, record.signature)))
         await self._peer.store.commit(Batch(local=[row]))
         self._peer.links.want(key, record.urls)
         return True
+
+    def _is_expected(self, document: DocumentId, key: PeerKey) -> bool:
+        """Whether a key may read a document, or is who the ticket names of one that is still to come."""
+        if self._peer.documents.holds(document):
+            return self._peer.documents.get(document).document.access.may_read(key)
+        wanted = self.wanted(document)
+        return wanted is not None and wanted.peer == key
 
     # --- joining ----------------------------------------------------------------------------------------------------
 
@@ -245,3 +271,9 @@ class Membership:
                 "status": "synced" if reached else "pending",
                 "entries": 0 if row is None else row.entries,
             }
+
+
+def _verify(record: wire.Address) -> None:
+    """Raises BadSignature."""
+    signed = wire.address_bytes(record.key, record.urls, record.time)
+    keys.verify(record.signature, PeerKey(record.key), wire.ADDRESS_PREFIX, signed)

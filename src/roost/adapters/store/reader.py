@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from roost.adapters.store.listing import Listing
 from roost.adapters.store.records import CONTENT_ABSENT, DocumentRow, ImportedLine, Row
 from roost.adapters.store.rows import (
+    BY_ID,
     ROW_COLUMNS,
     SELECT,
     STORED_DOCUMENT,
@@ -71,7 +72,7 @@ class Reader(Listing):
     # --- operations -------------------------------------------------------------------------------------------------
 
     def operation(self, operation: OperationId) -> Row | None:
-        row = self.row(f"SELECT {ROW_COLUMNS} FROM operations WHERE id = ?", operation)
+        row = self.row(f"SELECT {ROW_COLUMNS} FROM operations WHERE {BY_ID}", operation)
         return None if row is None else to_row(row)
 
     def operations(self, wanted: Sequence[OperationId]) -> list[Row]:
@@ -102,7 +103,8 @@ class Reader(Listing):
     def find_prefix(self, document: DocumentId, prefix: str) -> list[OperationId]:
         """Ids of the document that start with these hexadecimal digits, at most PREFIX_FOUND_MAX."""
         low, high = (bytes.fromhex(prefix.ljust(2 * ID_BYTES, digit)) for digit in "0f")
-        query = "SELECT id FROM operations WHERE id BETWEEN ? AND ? AND +document = ? ORDER BY id LIMIT ?"
+        query = """SELECT id FROM operations WHERE substr(id, 1, 8) BETWEEN substr(?1, 1, 8) AND substr(?2, 1, 8)
+          AND id BETWEEN ?1 AND ?2 AND +document = ?3 ORDER BY id LIMIT ?4"""
         rows = self.rows(query, low, high, self.number(document), PREFIX_FOUND_MAX)
         return [OperationId(found) for (found,) in rows]
 
@@ -146,7 +148,7 @@ class StoredIndex:
         self._authors: dict[int, PeerKey] = {}
 
     def find(self, operation: OperationId) -> Known | None:
-        query = "SELECT document, stretch, seq, time, grp, kind FROM operations WHERE id = ?"
+        query = f"SELECT document, stretch, seq, time, grp, kind FROM operations WHERE {BY_ID}"
         row = self._reader.row(query, operation)
         if row is None or row[0] != self._reader.number(self._document):
             return None
@@ -168,7 +170,7 @@ class StoredIndex:
 
     def is_absent(self, operation: OperationId) -> bool:
         """Whether the operation is stored and its content is not here yet."""
-        row = self._reader.row("SELECT content_state FROM operations WHERE id = ?", operation)
+        row = self._reader.row(f"SELECT content_state FROM operations WHERE {BY_ID}", operation)
         return row is not None and row[0] == CONTENT_ABSENT
 
     def redactions_of(self, target: OperationId) -> list[OperationId]:

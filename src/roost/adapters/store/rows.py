@@ -45,6 +45,7 @@ STRETCH_COLUMNS = "number, author, log, base_stretch, base_seq, first, last, liv
 STORED_STRETCH = """number, author, log, base_stretch, base_seq, first,
   coalesce(last, (SELECT max(seq) FROM operations WHERE document = stretches.document AND stretch = number)),
   live, runs, parked_from, parked_until"""
+BY_ID = "substr(id, 1, 8) = substr(?1, 1, 8) AND id = ?1"  # as the index has it
 ORIGIN_HASH_BYTES = 16  # the index holds one per imported line; who finds a collision only hides a line of their own
 
 _positions = msgspec.msgpack.Decoder(tuple[Position, ...])

@@ -1,9 +1,9 @@
 """The tables, how a file becomes a store, and how connections to it are set up.
 
 Why so few indices: every one costs each append a page in the write-ahead log, and each row its share of the disk.
-All of them are small: they hold numbers local to this file, or exist for the few rows that need them. For the same
-reason the usual append touches no row but its own: what a document's and a stretch's row would say is found out when
-they are read.
+All of them are small: they hold numbers local to this file and beginnings of ids, or exist for the few rows that need
+them. For the same reason the usual append touches no row but its own: what a document's and a stretch's row would say
+is found out when they are read. An operation that is stored twice fails at its position.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ CREATE TABLE operations (
   head BLOB NOT NULL,
   content BLOB
 );
-CREATE UNIQUE INDEX operation_id ON operations (id);
+CREATE INDEX operation_id ON operations (substr(id, 1, 8));
 CREATE UNIQUE INDEX operation_position ON operations (document, stretch, seq);
 CREATE INDEX operation_merge ON operations (document, stretch, seq) WHERE deps IS NOT NULL;
 CREATE INDEX entry_branch ON operations (document, branch, time) WHERE branch IS NOT NULL AND accepted = 1;

@@ -189,12 +189,7 @@ class WriterThread:
 
     def put(self, group: Sequence[Waiting]) -> None:
         """Take the requests of one turn of the loop."""
-        if (
-            len(group) == 1
-            and self._handed_over == 0
-            and is_small(group[0].request)
-            and self._lock.acquire(False)
-        ):
+        if len(group) == 1 and self._handed_over == 0 and is_small(group[0].request) and self._lock.acquire(False):
             try:
                 results = self._committer.commit([group[0].request]) if self._committer.quick else None
             finally:
