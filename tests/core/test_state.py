@@ -9,9 +9,9 @@ import pytest
 from automerge import core as automerge
 
 from roost.core import state as state_module
+from roost.core.errors import StateFailed
 from roost.core.heads import Delete, Edit, Put, Splice
 from roost.core.history import MADE_BYTES, seal
-from roost.core.errors import StateFailed
 from tests.core.edit_world import Act, Facts, Peer, act, deliver, first_document, log_of
 
 ANN, BOB, CID = log_of("ann"), log_of("bob"), log_of("cid")

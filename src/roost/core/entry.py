@@ -17,25 +17,34 @@ CONTENT_BYTES_MAX = BODY_BYTES_MAX - HEAD_BYTES_MAX
 
 
 class EntryContent(Struct, frozen=True):
-    """``sender`` is a label and proves nothing. ``data`` is JSON text, ``raw`` an imported line's bytes."""
+    """``sender`` is a label and proves nothing. ``data`` is JSON text.
+
+    ``raw`` is an imported line, byte for byte; ``packed`` the same under zstd, where it is long.
+    """
 
     salt: bytes
     sender: str
     content: str
     data: str | UnsetType = UNSET
     raw: bytes | UnsetType = UNSET
+    packed: bytes | UnsetType = UNSET
 
 
 _decoder = msgspec.msgpack.Decoder(EntryContent)
 
 
-def encode_content(salt: bytes, sender: str, content: str, data: str | None = None, raw: bytes | None = None) -> bytes:
+def encode_content(
+    salt: bytes,
+    sender: str,
+    content: str,
+    data: str | None = None,
+    raw: bytes | None = None,
+    packed: bytes | None = None,
+) -> bytes:
     """The content of an entry. Raises TooLarge. ``salt`` is 16 random bytes, so that no guess can be confirmed."""
     value: dict[str, canonical.Value] = {"salt": salt, "sender": sender, "content": content}
-    if data is not None:
-        value["data"] = data
-    if raw is not None:
-        value["raw"] = raw
+    optional = {"data": data, "raw": raw, "packed": packed}
+    value.update((name, given) for name, given in optional.items() if given is not None)
     encoded = canonical.pack(value)
     if len(encoded) > CONTENT_BYTES_MAX:
         raise TooLarge(f"an entry holds at most {CONTENT_BYTES_MAX >> 10} KiB")

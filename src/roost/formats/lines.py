@@ -55,6 +55,7 @@ class ImportedEntry:
     content: str
     data: Mapping[str, JsonValue]
     raw: bytes
+    offset: int  # of the line's first byte in the file
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ class PiReader:
             self._take_header(transaction.fields, line.raw)
             return None
         warnings = ["not valid UTF-8: U+FFFD stands where it was not"] if parsed.repaired else []
-        entry = self._take_entry(transaction, line.raw, warnings)
+        entry = self._take_entry(transaction, line, warnings)
         return _Kept(entry, [Warned(line.offset, reason) for reason in warnings])
 
     def _take_header(self, fields: Record, raw: bytes) -> None:
@@ -138,8 +138,8 @@ class PiReader:
             self._session = _bounded(id_) if isinstance(id_, str) and id_ else _hash_name("headerless", raw)
         return self._session
 
-    def _take_entry(self, transaction: _Transaction, raw: bytes, warnings: list[str]) -> ImportedEntry:
-        fields = transaction.fields
+    def _take_entry(self, transaction: _Transaction, line: Line, warnings: list[str]) -> ImportedEntry:
+        fields, raw = transaction.fields, line.raw
         session = self._name_session(None, raw)
         parent = self._parent(fields, warnings)
         position = self._position(transaction.ids, raw, warnings)
@@ -162,6 +162,7 @@ class PiReader:
             content=readable(fields),
             data=transaction.data,
             raw=raw,
+            offset=line.offset,
         )
 
     def _parent(self, fields: Record, warnings: list[str]) -> str | None:

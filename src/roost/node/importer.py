@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
+import zstandard
 from msgspec import Struct
 
 from roost.adapters.store.rows import origin_hash
 from roost.adapters.store.store import Store
-from roost.core.errors import NotFound, NothingUsable, TooLarge, Usage
+from roost.core.errors import NotFound, NothingUsable, Usage
 from roost.core.heads import Origin
 from roost.core.ids import OperationId
 from roost.formats.lines import ImportedEntry, Skipped, Warned
@@ -29,7 +31,11 @@ from roost.node.transcript import Json
 CHUNK_ENTRIES = 200  # per commit: signing them holds the loop for some 20 ms
 FIRST_BYTES = 4096
 WARNINGS_MAX = 1000
-CUT_BYTES = 256 << 10  # of a line that is larger than an entry may be
+PACKED_FROM_BYTES = 64 << 10  # longer lines are kept under zstd
+TEXT_BYTES_MAX = 256 << 10  # of what a person reads of one line
+PACKED_BYTES_MAX = 640 << 10  # with the text and the head below what an entry may hold
+
+_compressor = zstandard.ZstdCompressor(level=3)
 
 
 class Shape(Struct):
@@ -138,31 +144,36 @@ class Lines:
     def _encode(self, entry: ImportedEntry) -> tuple[bytes, bytes]:
         parent = None if entry.parent is None else self._ids.get(entry.parent)
         branch, opens = self._branch(entry)
-        origin = _origin(entry)
         new = NewEntry(
             entry.content,
             entry.type,
             entry.sender,
-            None,
-            parent,
-            None,
-            branch,
-            opens,
-            origin,
-            entry.at or None,
-            entry.raw,
+            parent=parent,
+            branch=branch,
+            opens_branch=opens,
+            origin=_origin(entry),
+            at=entry.at or None,
+            raw=entry.raw,
         )
-        try:
-            return self._sessions.encode(self._replica, new)
-        except TooLarge:
-            cut = entry.content.encode()[:CUT_BYTES].decode(errors="ignore")
-            reason = f"a line of {len(entry.raw)} bytes is larger than an entry may be: kept in part"
-            self.tally.warnings.append({"offset": -1, "reason": reason})
-            new = NewEntry(
-                cut, entry.type, entry.sender, None, parent, None, branch, opens, origin, entry.at or None,
-                entry.raw[:CUT_BYTES],
-            )  # fmt: skip
-            return self._sessions.encode(self._replica, new)
+        if len(entry.raw) > PACKED_FROM_BYTES:
+            new = self._packed(new, entry)
+        return self._sessions.encode(self._replica, new)
+
+    def _packed(self, new: NewEntry, entry: ImportedEntry) -> NewEntry:
+        """A long line: its text is cut, its bytes are kept under zstd; what is too long even so is kept in part."""
+        text = entry.content.encode()
+        if len(text) > TEXT_BYTES_MAX:
+            text = text[:TEXT_BYTES_MAX]
+        raw = entry.raw
+        packed = _compressor.compress(raw)
+        if len(packed) > PACKED_BYTES_MAX:
+            packed = _compressor.compress(raw[: PACKED_BYTES_MAX // 2])
+            reason = (
+                f"a line of {len(raw)} bytes is larger than an entry may be: its first {PACKED_BYTES_MAX // 2} are kept"
+            )
+            self.tally.warnings.append({"offset": entry.offset, "reason": reason})
+        content = text.decode(errors="ignore")
+        return msgspec.structs.replace(new, content=content, raw=None, packed=packed)
 
     def _branch(self, entry: ImportedEntry) -> tuple[bytes, bool]:
         """(branch, whether this entry opens it)."""

@@ -38,6 +38,7 @@ class NewEntry(Struct, frozen=True):
     origin: Origin | None = None
     at: int | None = None  # microseconds; None: now
     raw: bytes | None = None
+    packed: bytes | None = None
 
 
 class Sessions:
@@ -125,7 +126,7 @@ class Sessions:
             key=entry.key or UNSET,
         )
         content = encode_content(
-            self._environment.random(SALT_BYTES), entry.sender, entry.content, entry.data, entry.raw
+            self._environment.random(SALT_BYTES), entry.sender, entry.content, entry.data, entry.raw, entry.packed
         )
         return encode_head(head), content
 
