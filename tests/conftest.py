@@ -23,6 +23,7 @@ def _no_peer_of_the_developer(tmp_path_factory: pytest.TempPathFactory) -> Itera
     """A test that forgets --home must not find, or make, the data directory of whoever runs it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ROOST_HOME", str(tmp_path_factory.mktemp("nobody") / "home"))
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))  # where peers of a machine meet
         yield
 
 

@@ -67,6 +67,24 @@ def test_when_the_sharer_is_gone_for_good_the_others_go_on_also_on_other_ports(
     assert [entry["content"] for entry in entries][-2:] == ["without alice, bob", "without alice, carol"]
 
 
+def test_two_peers_that_both_come_back_on_other_ports_meet_again_on_one_machine(
+    alice: RealPeer, bob: RealPeer, carol: RealPeer
+) -> None:
+    session = imported(alice.start())
+    share(alice, session, bob.start(), carol.start())
+    settle(session, alice, bob, carol)
+    alice.kill()
+    before = {bob.url, carol.url}
+    for peer in (bob, carol):
+        peer.stop()
+    for peer in (bob, carol):
+        assert peer.start().url not in before
+        peer.run("send", session, f"moved, {peer.home.name}")
+
+    _, entries, _ = settle(session, bob, carol)
+    assert {entry["content"] for entry in entries[-2:]} == {"moved, bob", "moved, carol"}
+
+
 def test_an_entry_sent_on_one_peer_is_pushed_to_who_follows_on_another(alice: RealPeer, bob: RealPeer) -> None:
     session = alice.start().one("new", "talk")["session"]
     alice.run("send", session, "before")

@@ -28,12 +28,15 @@ class Dialler:
         addresses: Sequence[str],
         serve: Callable[[Wire], Coroutine[object, object, None]],
         linked: Callable[[], bool],
+        nearby: Callable[[PeerKey], Sequence[str]],
     ) -> None:
+        """nearby(key) is asked before each try for further addresses."""
         self._carrier = carrier
         self._key = key
         self._addresses = list(addresses)
         self._serve = serve
         self._linked = linked
+        self._nearby = nearby
         self._news = asyncio.Event()
         self._trying: list[asyncio.Future[None]] = []
         self._seen = asyncio.get_running_loop().time()
@@ -104,7 +107,7 @@ class Dialler:
 
     async def _dial(self) -> bool:
         """Try each address; True if there was a link, and it is over."""
-        for address in list(self._addresses):
+        for address in dict.fromkeys([*self._nearby(self._key), *self._addresses]):
             try:
                 connection = await self._carrier.dial(address, self._key)
             except RoostError:

@@ -63,7 +63,9 @@ class Links:
             return
         dialler = self._diallers.get(key)
         if dialler is None:
-            self._diallers[key] = Dialler(self._carrier, key, addresses, self.serve, lambda: key in self._links)
+            self._diallers[key] = Dialler(
+                self._carrier, key, addresses, self.serve, lambda: key in self._links, self._peer.nearby
+            )
         else:
             dialler.learn(addresses)
 

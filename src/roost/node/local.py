@@ -28,7 +28,9 @@ async def run_local(home: Path, command: str, arguments: Mapping[str, Json]) -> 
         try:
             if command in NETWORKED:
                 from roost.adapters.carriers.websocket import WebSocketCarrier  # loads the HTTP client
+                from roost.adapters.neighbours import Neighbours
 
+                peer.nearby = Neighbours.of_this_user().find
                 peer.start(WebSocketCarrier(peer.key, peer.environment), None)
             async with aclosing(found(peer, arguments)) as rows:
                 async for row in rows:

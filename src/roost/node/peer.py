@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -41,6 +41,7 @@ class Peer:
         self.url: str | None = None  # where this peer answers, while it does
         self.advertised: Sequence[str] = ()
         self._temporary: Peer | None = None
+        self.nearby: Callable[[PeerKey], Sequence[str]] = lambda _: ()  # further addresses that a peer may have
         self.notices = Notices(store)
         self.registry = Registry(store)
         self.documents = Documents(store, key, environment, self)

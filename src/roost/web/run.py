@@ -10,6 +10,7 @@ from pathlib import Path
 from aiohttp import web
 
 from roost.adapters.carriers.websocket import WebSocketCarrier
+from roost.adapters.neighbours import Neighbours
 from roost.adapters.store.lock import acquire
 from roost.core.errors import Malformed, Usage
 from roost.core.ticket import parse_address
@@ -42,6 +43,7 @@ async def up(
     with acquire(home, "roost up"):
         peer = open_peer(home)
         server: PeerServer | None = None
+        neighbours = Neighbours.of_this_user()
         try:
             if name is not None:
                 await peer.rename(name)
@@ -49,10 +51,13 @@ async def up(
             server = _server(peer, home, gate)
             urls = await server.start(bound, behind_proxy=behind_proxy, insecure=insecure)
             gate.advertise([*advertise, *urls])
+            peer.nearby = neighbours.find
+            neighbours.announce(peer.key.public, urls)
             peer.start(WebSocketCarrier(peer.key, peer.environment), urls[0], advertise or urls)
             on_ready(peer.key.public.hex(), urls[0])
             await asyncio.get_running_loop().create_future()  # until it is cancelled
         finally:
+            neighbours.withdraw(peer.key.public)
             await peer.stop()
             if server is not None:
                 await server.stop()
