@@ -61,6 +61,21 @@ def test_only_the_named_modules_of_core_pack_and_unpack(python_files: list[Path]
     assert packers <= PACKERS_OF_CORE
 
 
+def test_the_architecture_names_every_module_but_the_commands(python_files: list[Path]) -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    modules = {path for path in python_files if path.is_relative_to("src/roost") and not path.stem.startswith("__")}
+    told = [path for path in modules if path.parent.name not in ("cli", "commands")]
+    assert told
+    assert not [str(path) for path in told if not re.search(rf"\b{path.stem}\b", text)]
+
+
+def test_every_file_that_the_architecture_names_is_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    named = set(re.findall(r"`([a-z_/]+\.(?:py|json|md))`", text)) - {"api.json"}
+    assert named
+    assert not [name for name in named if not any((ROOT / base / name).is_file() for base in ("", "src/roost"))]
+
+
 def test_nothing_names_a_path_of_one_machine(project_files: list[Path]) -> None:
     found = [
         f"{path}:{number} {match[0]}"

@@ -112,3 +112,23 @@ def test_a_stream_whose_operations_are_gone_ends() -> None:
     assert shelf.sending.read(read.stream, []) is None
     assert not shelf.sending.busy
     assert shelf.sending.pump() == []
+
+
+def test_what_is_withheld_while_it_is_read_does_not_go_out_and_what_is_withheld_before_is_not_read() -> None:
+    story = Story()
+    log = story.log("ann", 6)
+    shelf = Shelf(log, story)
+    places = [new.position for new in shelf.new(log)]
+    shelf.sending.schedule(Ranges(shelf.ranges(log)))
+    (read,) = shelf.sending.pump()
+    shelf.sending.refused(shelf.member.holdings, places[4:5])
+
+    batch = shelf.sending.read(read.stream, shelf.rows(read))
+
+    assert batch is not None
+    assert ids_in(batch) == [one.id for one in log[:4]]
+    shelf.sending.refused(shelf.member.holdings, places[2:3])
+    shelf.sending.abandon()
+    shelf.sending.schedule(Ranges(shelf.ranges(log)))
+    (read,) = shelf.sending.pump()
+    assert list(read.ranges) == shelf.ranges(log[:2])

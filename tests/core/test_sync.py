@@ -106,7 +106,9 @@ def test_what_is_written_during_the_first_comparison_is_not_lost() -> None:
 def test_a_comparison_that_somebody_waits_for_ends_when_both_are_seen_equal(name: str, has_more: str) -> None:
     story = Story()
     log = story.log("ann", 100)
-    world = story.world({peer: log if peer == has_more else log[:2] for peer in ("ann", "bob")}, ("ann", "bob"))
+    world = two(story, log[:2], log[:2])
+    world.settle()
+    world.write(has_more, *log[2:])
     other = "bob" if name == "ann" else "ann"
     world.event(world[name], other, sync.CompareNow())
     world.settle()

@@ -12,7 +12,7 @@ from roost.adapters.store.records import CONTENT_ABSENT, CONTENT_HELD, DocumentR
 from roost.core import canonical, operation
 from roost.core.errors import Refused, Unverified
 from roost.core.graph import LogKey, Position
-from roost.core.heads import EntryHead, Origin, RedactHead
+from roost.core.heads import EntryHead, Head, Origin, RedactHead
 from roost.core.ids import ID_BYTES, DocumentId, LogId, OperationId, PeerKey
 from roost.core.outcome import GroupRow, NewOperation, StretchRow
 
@@ -61,25 +61,25 @@ def origin_hash(origin: Origin) -> bytes:
     return sha256(packed).digest()[:ORIGIN_HASH_BYTES]
 
 
+def derived_columns(identity: OperationId, head: Head) -> tuple[bytes | None, str | None, bytes | None, bytes | None]:
+    """branch, key, origin and target: what entries and redacts are looked up by."""
+    if type(head) is EntryHead:
+        branch = identity if isinstance(head.branch, str) else head.branch or b""
+        origin = origin_hash(head.origin) if head.origin else None
+        return branch, head.key or None, origin, SELECT if head.type == "select" else None
+    return None, None, None, head.target if type(head) is RedactHead else None
+
+
 def operation_columns(new: NewOperation, cursor: int, document: int) -> Columns:
     """In the order of OPERATION_COLUMNS."""
     it = new.operation
-    head = it.head
-    branch = key = origin = target = None
-    if type(head) is EntryHead:
-        branch = it.id if isinstance(head.branch, str) else head.branch or b""
-        key = head.key or None
-        origin = origin_hash(head.origin) if head.origin else None
-        target = SELECT if head.type == "select" else None
-    elif type(head) is RedactHead:
-        target = head.target
     held = it.content is not None
     return (
         cursor, document, new.position.stretch, new.position.seq, it.id, it.time, it.kind, new.group,
         int(new.accepted), int(new.verified), int(new.local), new.arrived,
         CONTENT_HELD if held else CONTENT_ABSENT,
         _encode(new.deps) if new.deps else None,
-        branch, key, origin, target,
+        *derived_columns(it.id, it.head),
         None if held else it.absence,
         None if held else it.content_hash,
         it.header_bytes, it.signature, it.head_bytes, it.content,

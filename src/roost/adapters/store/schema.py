@@ -121,6 +121,10 @@ CREATE TABLE changes (
   operation INTEGER PRIMARY KEY,
   change BLOB NOT NULL
 );
+CREATE TABLE projections (
+  name TEXT PRIMARY KEY,
+  version INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE local (
   tab TEXT NOT NULL,
   key BLOB NOT NULL,

@@ -10,6 +10,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Literal, TypeVar
 
+from roost.adapters.store.projections import refresh
 from roost.adapters.store.reader import Reader
 from roost.adapters.store.records import Batch, Committed
 from roost.adapters.store.schema import (
@@ -79,6 +80,7 @@ class Store:
             assert writer != "thread", "a connection in memory is shared, so a thread would show its half-done work"
             disk = at or MemoryDisk()
             migrate(disk.connection)
+            refresh(disk.connection)
             return cls(disk.connection, disk.connection, False, disk)
         create_private(at)
         check_header(at)
@@ -86,6 +88,7 @@ class Store:
         try:
             connection = connect_writer(at)
             migrate(connection)
+            refresh(connection)
             return cls(connection, connect_reader(at), writer != "inline", at)
         except sqlite3.Error as error:
             if connection is not None:
