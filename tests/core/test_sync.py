@@ -103,9 +103,12 @@ def test_what_is_written_during_the_first_comparison_is_not_lost() -> None:
 
 @pytest.mark.parametrize("name", ["ann", "bob"])
 @pytest.mark.parametrize("has_more", ["ann", "bob"])
-def test_a_comparison_that_somebody_waits_for_ends_when_both_are_seen_equal(name: str, has_more: str) -> None:
+@pytest.mark.parametrize("count", [4, 100])
+def test_a_comparison_that_somebody_waits_for_ends_when_both_are_seen_equal(
+    name: str, has_more: str, count: int
+) -> None:
     story = Story()
-    log = story.log("ann", 100)
+    log = story.log("ann", count)
     world = two(story, log[:2], log[:2])
     world.settle()
     world.write(has_more, *log[2:])

@@ -89,8 +89,9 @@ class Sending:
         """Let go of what was on its way for a whole tick without an answer; True if there was any."""
         lost = [number for number in self._old if self._flight.pop(number, None) is not None]
         stalled = self.queued and not self._moved
-        if stalled:
-            self.abandon()
+        if lost or stalled:  # a comparison comes next, and shows what of the queue is still needed
+            self._queue.clear()
+            self._end_stream()
         self._old = frozenset(self._flight)
         self._moved = False
         return bool(lost) or stalled

@@ -204,7 +204,7 @@ def secret_hash(secret: bytes) -> bytes:
 def invite_mac(secret: bytes, document: DocumentId, recipient: PeerKey, joiner: PeerKey, nonce: bytes) -> bytes:
     """The joiner's proof, 32 bytes, that it knows the secret: for this document, asked of this peer, by this key, once.
 
-    nonce is NONCE_BYTES long, that of the signed request which carries the proof.
+    nonce is NONCE_BYTES long, drawn for the request that carries the proof.
     """
     return _mac(secret_hash(secret), document, recipient, joiner, nonce)
 

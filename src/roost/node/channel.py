@@ -167,6 +167,8 @@ class Channel:
         if self._copy.replica is None or digest != self._copy.holdings.digest():
             return
         self.last_equal = self._peer.environment.now()
+        if (wanted := self._peer.membership.wanted(self.document)) is not None:
+            self._link.start(self._peer.membership.settle_name, self.document, wanted.name)
         for future in self._equal:
             if not future.done():
                 future.set_result(None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from roost.adapters.environment import Environment
 from roost.adapters.store.records import LocalRow
@@ -75,9 +75,9 @@ class Documents:
         mode: str,
         owner: PeerKey | None = None,
         origin: str | None = None,
-        rows: Sequence[LocalRow] = (),
+        rows: Callable[[DocumentId], Sequence[LocalRow]] = lambda _: (),
     ) -> Replica:
-        """Found a document; ``rows`` are committed with its genesis."""
+        """Found a document; ``rows`` of its id are committed with its genesis."""
         head = GenesisHead(
             kind, mode, owner or self._key.public, self._environment.now(), self._environment.random(NONCE_BYTES)
         )
@@ -95,16 +95,16 @@ class Documents:
             time=head.created,
             head_bytes=encode_head(head),
         )
-        return await self._found(genesis, local=True, rows=rows)
+        return await self._found(genesis, local=True, rows=rows(genesis.document))
 
-    async def adopt(self, genesis: Operation, *, expected: DocumentId, rows: Sequence[LocalRow] = ()) -> Replica:
+    async def adopt(self, genesis: Operation, *, expected: DocumentId) -> Replica:
         """Begin to hold a document that another peer serves. Raises WrongDocument, BadSignature, Denied."""
         if genesis.document != expected or not isinstance(genesis.head, GenesisHead):
             raise WrongDocument("not the genesis that was asked for")
         if genesis.head.mode == "temporary":
             raise Denied("a temporary session never leaves its peer")
         operations.verify(genesis)
-        return await self._found(genesis, local=False, rows=rows)
+        return await self._found(genesis, local=False, rows=())
 
     async def _found(self, genesis: Operation, *, local: bool, rows: Sequence[LocalRow]) -> Replica:
         document = Document(genesis, self._store.reader.index(genesis.document))

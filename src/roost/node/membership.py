@@ -64,6 +64,7 @@ class Membership:
         self._carrier: Carrier | None = None
         self._own: wire.Address | None = None
         self._last_time = 0
+        self._naming = asyncio.Lock()
         self._strangers: dict[tuple[DocumentId, PeerKey], wire.Address] = {}  # perhaps members that are not known yet
 
     def start(self, carrier: Carrier) -> None:
@@ -248,6 +249,10 @@ class Membership:
 
     async def settle_name(self, document: DocumentId, name: str | None) -> None:
         """Register a session that came by sync, and name it here as asked, else as its members call it."""
+        async with self._naming:  # the link and who waits for it both come here
+            await self._settle_name(document, name)
+
+    async def _settle_name(self, document: DocumentId, name: str | None) -> None:
         registry = self._peer.registry
         replica = self._peer.documents.get(document)
         rows = [LocalRow("wanted", document, None)]

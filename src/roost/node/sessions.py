@@ -8,10 +8,10 @@ from __future__ import annotations
 from msgspec import UNSET, Struct
 
 from roost.adapters.environment import Environment
-from roost.adapters.store.records import Row
+from roost.adapters.store.records import LocalRow, Row
 from roost.adapters.store.store import Store
 from roost.core.entry import SALT_BYTES, encode_content
-from roost.core.errors import NotFound, Usage
+from roost.core.errors import NameTaken, NotFound, Usage
 from roost.core.heads import IDEMPOTENCY_KEY_BYTES_MAX, EntryHead, Origin, encode_head
 from roost.core.ids import DocumentId, OperationId
 from roost.core.keys import SigningKey
@@ -60,13 +60,14 @@ class Sessions:
     ) -> Replica:
         """Found a session under a name of this peer's own. Raises NameTaken."""
         if name is not None and self._registry.by_name(check_name(name)) is not None:
-            self._registry.name_rows(name, DocumentId(b""))
-        replica = await self._documents.create(kind="session", mode=mode, origin=origin)
-        rows = [self._registry.session_row(replica.id, SessionRecord(source, "active", self._environment.now()))]
-        if name is not None:
-            rows += self._registry.name_rows(name, replica.id)
-        await replica.keep(rows)
-        return replica
+            raise NameTaken(name)
+        record = SessionRecord(source, "active", self._environment.now())
+
+        def rows(document: DocumentId) -> list[LocalRow]:
+            named = [] if name is None else self._registry.name_rows(name, document)
+            return [self._registry.session_row(document, record), *named]
+
+        return await self._documents.create(kind="session", mode=mode, origin=origin, rows=rows)
 
     def resolve(self, text: str) -> DocumentId:
         """The session by name, id or unique id prefix. Raises NotFound (naming near matches) or Usage (ambiguous)."""
