@@ -113,11 +113,13 @@ class Dialler:
             except RoostError:
                 continue
             serving = asyncio.ensure_future(self._serve(connection))
-            await asyncio.sleep(0)  # now the link is known
-            self._tell_tried()
             try:
+                await asyncio.sleep(0)  # now the link is known
+                self._tell_tried()
                 await serving
             finally:
-                serving.cancel()
+                if not serving.done():  # cancelled before it began; later it has been waited for, and has closed
+                    serving.cancel()
+                    await connection.close()
             return True
         return False

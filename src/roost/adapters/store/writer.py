@@ -176,7 +176,7 @@ class WriterThread:
     def __init__(self, connection: sqlite3.Connection, deliver: Deliver) -> None:
         self._committer = Committer(connection)
         self._deliver = deliver
-        self._queue: SimpleQueue[Waiting | Signal] = SimpleQueue()
+        self._queue: SimpleQueue[Sequence[Waiting] | Signal] = SimpleQueue()
         self._lock = threading.Lock()
         self._handed_over = 0  # requests that were not delivered yet; only the loop touches it
         self._stopping = False
@@ -200,8 +200,7 @@ class WriterThread:
                 self._deliver(group, results)
                 return
         self._handed_over += len(group)
-        for waiting in group:
-            self._queue.put(waiting)
+        self._queue.put(group)  # in one piece: the thread wakes at the first, and would begin with that alone
 
     def stop(self) -> None:
         """Commit what waits, then end. Blocks until that is done."""
@@ -224,13 +223,13 @@ class WriterThread:
             self._tell(group, [StoreFailed("the writer has stopped")] * len(group))
 
     def _take(self) -> list[Waiting]:
-        """Wait for a batch, then take what else is there, within the bounds."""
+        """Wait for the requests of a turn, then take those of later turns that are there, up to the bounds."""
         group: list[Waiting] = []
         size = 0
         item = self._queue.get()
-        while isinstance(item, Waiting):
-            group.append(item)
-            size += item.request.size
+        while not isinstance(item, Signal):
+            group += item
+            size += sum(waiting.request.size for waiting in item)
             if len(group) >= GROUP_BATCHES_MAX or size >= GROUP_BYTES_MAX:
                 return group
             try:
@@ -241,11 +240,11 @@ class WriterThread:
         return group
 
     def _drain(self) -> list[Waiting]:
-        left = []
+        left: list[Waiting] = []
         while not self._queue.empty():
             item = self._queue.get()
-            if isinstance(item, Waiting):
-                left.append(item)
+            if not isinstance(item, Signal):
+                left += item
         return left
 
     def _tell(self, group: list[Waiting], results: Sequence[Result]) -> None:
