@@ -58,6 +58,20 @@ async def test_members_meet_without_the_sharer(trio: tuple[Peer, Peer, Peer]) ->
     assert (await entry_at(c, "without a"))["author"] == b.key.public.hex()
 
 
+async def test_a_session_can_be_joined_through_a_member_who_was_granted_late(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        a, b, c = [await stack.enter_async_context(running(tmp_path / name)) for name in "abc"]
+        await run(a, "new", name="demo")
+        for number in range(120):
+            await run(a, "send", session="demo", content=f"{number} " + "words " * 5_000)
+        ticket = str((await run(a, "share", session="demo", role="admin"))[-1]["ticket"])
+        await sync(b, ticket)
+        await a.stop()
+
+        ticket = str((await run(b, "share", session="demo"))[-1]["ticket"])
+        assert (await sync(c, ticket))["entries"] == 120
+
+
 async def test_presence_reaches_linked_readers_and_is_not_stored(trio: tuple[Peer, Peer, Peer]) -> None:
     a, b, _ = trio
     document = a.sessions.resolve("demo")

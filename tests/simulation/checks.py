@@ -145,7 +145,7 @@ def _unequal(one: Seen, other: Seen) -> list[str]:
     if _shown(one.log) != _shown(other.log):
         found.append(f"{pair} show another order or other entries")
     if one.state["automerge_heads"] != other.state["automerge_heads"]:
-        found.append(f"{pair} have other Automerge heads")
+        found.append(f"{pair} have other Automerge heads {one.state} {other.state}")
     if one.state != other.state:
         found.append(f"{pair} have another state")
     verdicts = [{identity: row.accepted for identity, row in seen.rows.items()} for seen in (one, other)]

@@ -57,6 +57,7 @@ class Machine:
         self.bodies: list[Body] = []
         self.process: Process | None = None
         self.url = ""
+        self._stopping = False
         self._network = network
         self._watch = watch
 
@@ -66,12 +67,18 @@ class Machine:
         return self.process
 
     @property
+    def serves(self) -> bool:
+        """Whether it can be asked for something: it runs and is not on its way down."""
+        return self.process is not None and not self._stopping
+
+    @property
     def peer(self) -> Peer:
         return self.running.peer
 
     def boot(self, url: str) -> None:
         """Start a process on what the disk holds."""
         assert self.process is None
+        self._stopping = False
         body = Body(self.name)
         self.bodies.append(body)
         self.url = url
@@ -93,6 +100,7 @@ class Machine:
         asked: tasks that it was given; they are cancelled, as a server does with what it is asked.
         """
         process = self.running
+        self._stopping = True
         for task in process.body.running():
             if task in asked:
                 task.cancel()

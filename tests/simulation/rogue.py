@@ -39,12 +39,13 @@ _headers = msgspec.msgpack.Decoder(Header)
 class Rogue:
     """Its acts are named as they are counted."""
 
-    def __init__(self, seed: str, network: Network, fired: Counter[str]) -> None:
+    def __init__(self, seed: str, network: Network, fired: Counter[str], *, odd_clocks: bool) -> None:
         self.key = SigningKey.from_seed(sha256(f"{seed}/rogue".encode()).digest())
         self.body = Body("rogue")
         self._chance = Random(f"{seed}/rogue")
         self._network = network
         self._fired = fired
+        self._odd_clocks = odd_clocks
         self._chains: dict[DocumentId, list[list[Operation]]] = {}
         self._proofs: dict[DocumentId, OperationId] = {}
         self._carrier = network.attach(URL, self.key.public, self, Clock(f"{seed}/rogue/clock"))
@@ -181,7 +182,6 @@ class Rogue:
             wire.Have(replica.id, number, 1, 0, 1, (LogTips(author.author, author.log, (Tip(10_000, nowhere),)),)),
             wire.Compare(replica.id, number, 2, 0, 1, (), (ids,), (ids,), (ids,), (ids,)),
             wire.Acknowledge(replica.id, (0, 1, 2, 3)),
-            wire.Withhold(replica.id, (wire.Wait(some, 10**12), wire.Wait(nowhere, 5))),
             wire.Refuse(replica.id, (wire.Refusal(some, "bad_head"), wire.Refusal(nowhere, "?"))),
             wire.WantContents(replica.id, (some, nowhere)),
             wire.Contents(replica.id, ((some, b"not what was said"),)),
@@ -190,6 +190,8 @@ class Rogue:
             wire.Error(replica.id, "not_a_reader", ""),
             wire.Ephemeral(replica.id, "presence", b"!"),
         ]
+        if self._odd_clocks:  # honest authors believe it: they hold back what they wrote and write it again
+            lies.append(wire.Withhold(replica.id, (wire.Wait(some, 10**11), wire.Wait(nowhere, 5))))
         told = [self._chance.choice(lies) for _ in range(self._chance.randint(1, 6))]
         self._visit(one, [wire.encode(message) for message in told], 4.0)
         return "lie"

@@ -56,7 +56,8 @@ class Storm:
             founder = world.machines[number]
             await world.act("found", founder, self._founding(f"session {number}")).task
         if world.plan.rogue is not None:
-            world.rogue = Rogue(world.seed, world.network, world.fired)
+            odd = world.plan.odd_clocks
+            world.rogue = Rogue(world.seed, world.network, world.fired, odd_clocks=odd)
             for number, document in enumerate(world.documents):
                 head = encode_access((Grant(world.rogue.key.public, world.plan.rogue),))  # type: ignore[arg-type]
                 await world.act("grant", world.machines[number], self._appending(document, "access", head)).task
@@ -155,7 +156,7 @@ class Storm:
         text = self._text()
 
         def again() -> None:
-            if machine.process is not None and machine.peer.documents.holds(document):
+            if machine.serves and machine.peer.documents.holds(document):
                 self.world.act("send again", machine, self._sending(document, text, text))
 
         again()
@@ -205,7 +206,7 @@ class Storm:
         else:
             head = encode_access((Grant(victim, self.chance.choice(("read", "write", "write", "admin"))),))
         founder = self.world.machines[self.world.documents.index(document)]
-        by = founder if founder.process is not None else machine
+        by = founder if founder.serves else machine
         self.world.act("access", by, self._appending(document, "access", head))
 
     def _share(self, machine: Machine, document: DocumentId) -> None:
@@ -232,7 +233,7 @@ class Storm:
         self.world.chore(self._restarting(machine, self.world.new_url(), self.chance.random() * 5))
 
     async def _restarting(self, machine: Machine, url: str, down_seconds: float) -> None:
-        if machine.process is None:
+        if not machine.serves:
             return
         left = await machine.stop([doing.task for doing in self.world.doing])
         if left:

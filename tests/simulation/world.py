@@ -101,7 +101,7 @@ class World:
         return next(one for one in self.machines if one.name == name)
 
     def up(self) -> list[Machine]:
-        return [one for one in self.machines if one.process is not None]
+        return [one for one in self.machines if one.serves]
 
     def holders(self, document: DocumentId) -> list[Machine]:
         return [one for one in self.up() if one.peer.documents.holds(document)]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
 from roost.adapters.carriers.carrier import Carrier, Wire
 from roost.adapters.environment import Environment
-from roost.adapters.store.records import Batch, Committed, Erase, LocalRow
+from roost.adapters.store.records import Batch, Committed, LocalRow
 from roost.adapters.store.store import Store
 from roost.core.errors import RoostError, Usage
-from roost.core.heads import RedactHead
 from roost.core.ids import DocumentId, OperationId, PeerKey
 from roost.core.keys import SigningKey
 from roost.core.outcome import NewOperation
-from roost.core.redaction import effect
 from roost.core.ticket import parse_address
 from roost.node.documents import Documents
 from roost.node.importer import Importer
@@ -44,7 +41,6 @@ class Peer:
         self.url: str | None = None  # where this peer answers, while it does
         self.advertised: Sequence[str] = ()
         self._temporary: Peer | None = None
-        self._tasks: set[asyncio.Future[Committed]] = set()
         self.nearby: Callable[[PeerKey], Sequence[str]] = lambda _: ()  # further addresses that a peer may have
         self.notices = Notices(store)
         self.registry = Registry(store)
@@ -86,20 +82,6 @@ class Peer:
 
     def _committed(self, committed: Committed) -> None:
         self.notices.wake()
-        for identity in committed.restored:
-            self._redact_again(identity)
-
-    def _redact_again(self, identity: OperationId) -> None:
-        """A redact that was void counts again: what it erases goes now."""
-        row = self.store.reader.operation(identity)
-        if row is None or not isinstance(row.operation.head, RedactHead):
-            return
-        replica = self.documents.get(row.operation.document)
-        if effect(replica.document, row.operation) == "erase":
-            erase = Erase(OperationId(row.operation.head.target), identity)
-            task = asyncio.ensure_future(self.store.commit(Batch(erasures=[erase])))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
 
     def _failed(self, batch: Batch) -> None:
         """The memory of these documents is ahead of the disk: nobody may go on with it."""
@@ -111,6 +93,10 @@ class Peer:
         self.states.announce(replica, new)
         self.links.announce(replica, new, source)
         self.membership.announce(replica, new)
+
+    def erased(self, replica: Replica, ids: Sequence[OperationId]) -> None:
+        """Contents were taken away."""
+        self.states.changed(replica.id, ids)
 
     def filled(self, replica: Replica, ids: Sequence[OperationId]) -> None:
         """Contents that were absent have come."""

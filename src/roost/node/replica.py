@@ -7,11 +7,12 @@ replica turns ``broken`` and whoever holds it asks ``Documents`` for a fresh one
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from roost.adapters.environment import Environment
-from roost.adapters.store.records import Batch, Content, DocumentState, Erase, LocalRow, NewDocument
+from roost.adapters.store.records import Batch, Content, DocumentState, Erase, LocalRow, NewDocument, OrderKey
 from roost.adapters.store.store import Store
 from roost.core import operation as operations
 from roost.core.access import ROLES
@@ -29,6 +30,7 @@ from roost.core.outcome import NewOperation
 from roost.core.redaction import effect, erased_by, is_hidden
 from roost.node.transcript import Transcript, branch_of
 
+PAGE = 1000
 EMPTY_HEAD = b"\x80"  # an empty map: a join says nothing
 
 
@@ -44,6 +46,9 @@ class Listener(Protocol):
 
     def committed(self, replica: Replica, new: Sequence[NewOperation], source: object) -> None:
         """New operations; ``source`` is the link that brought them, or None."""
+
+    def erased(self, replica: Replica, ids: Sequence[OperationId]) -> None:
+        """Contents were taken away."""
 
     def filled(self, replica: Replica, ids: Sequence[OperationId]) -> None:
         """Contents that were absent have come."""
@@ -311,23 +316,38 @@ class Replica:
         batch.groups = changes.groups
         batch.verdicts = changes.verdicts
         batch.states = [DocumentState(self.id, changes.heads)]
-        for item in new:
-            head = item.operation.head
-            if type(head) is RedactHead and effect(self.document, item.operation) == "erase":
-                batch.erasures.append(Erase(OperationId(head.target), item.operation.id))
+        redacts: Iterable[Operation] = [item.operation for item in new]
+        if changes.verdicts and self.document.has_redactions:  # one that was void may count again
+            redacts = chain(redacts, self._redacts())
+        for operation in redacts:
+            head = operation.head
+            if type(head) is RedactHead and effect(self.document, operation) == "erase":
+                batch.erasures.append(Erase(OperationId(head.target), operation.id))
+
+    def _redacts(self) -> Iterator[Operation]:
+        """All that are stored."""
+        after: OrderKey | None = None
+        while True:
+            page = self._store.reader.of_kind(self.id, "redact", after=after, limit=PAGE)
+            yield from (row.operation for row in page)
+            if len(page) < PAGE:
+                return
+            after = OrderKey(page[-1].operation.time, page[-1].operation.id)
 
     async def commit(self, batch: Batch, new: Sequence[NewOperation], source: object = None) -> None:
         """Commit what the document took in, then announce it. After a failure the replica is broken."""
         self._complete(batch, new)
-        batch.stored = lambda: self._stored(new, source)  # also if this task is cancelled while the disk is busy
+        batch.stored = lambda: self._stored(batch, new, source)  # also if this task is cancelled while the disk is busy
         try:
             await self._store.commit(batch)
         except RoostError:
             self.broken = True
             raise
 
-    def _stored(self, new: Sequence[NewOperation], source: object) -> None:
+    def _stored(self, batch: Batch, new: Sequence[NewOperation], source: object) -> None:
         self.holdings.stored(item.position for item in new)
+        if batch.erasures:
+            self._listener.erased(self, [erasure.target for erasure in batch.erasures])
         if new:
             self._listener.committed(self, new, source)
 

@@ -18,7 +18,7 @@ from roost.adapters.store.store import Store
 from roost.core.edits import CONTAINERS, SALT_BYTES, EditRecord, Scalar, encode_edits, read_values
 from roost.core.errors import Usage
 from roost.core.graph import Position
-from roost.core.heads import Edit, EditHead, Put, RedactHead, decode_head, encode_head
+from roost.core.heads import Edit, EditHead, Put, decode_head, encode_head
 from roost.core.ids import DocumentId, OperationId
 from roost.core.outcome import NewOperation
 from roost.node.documents import Documents
@@ -112,7 +112,7 @@ class States:
     # --- what happens meanwhile -------------------------------------------------------------------------------------
 
     def announce(self, replica: Replica, new: Sequence[NewOperation]) -> None:
-        """Take note of edits that were committed, and of contents that were erased with a redact."""
+        """Take note of edits that were committed."""
         held = self._held.get(replica.id)
         if held is None or held.replica is not replica:
             return
@@ -122,8 +122,6 @@ class States:
                 held.pending.append(
                     record(replica, operation.id, operation.time, item.position, operation.head, operation.content)
                 )
-            elif type(operation.head) is RedactHead:
-                self.changed(replica.id, [OperationId(operation.head.target)])
 
     def changed(self, document: DocumentId, edits: Iterable[OperationId]) -> None:
         """The contents of these edits came, or were taken away."""
