@@ -338,6 +338,16 @@ async def test_no_look_up_goes_through_all_operations(store: Store, alice: Autho
     assert [plan for plan in asked if "SCAN" in plan and "CONSTANT ROW" not in plan and "json_each" not in plan] == []
 
 
+async def test_the_stream_of_one_document_is_read_from_the_cursor_on(store: Store, alice: Author) -> None:
+    """An index of the document alone would lead through all that it holds, at every commit."""
+    asked: list[str] = []
+    Explaining(store.reader, asked).notices(0, 5, alice.document)
+
+    steps = [plan.partition(":")[0] for plan in asked if plan.startswith(("SEARCH operations", "SEARCH notices"))]
+    assert len(steps) == 3
+    assert [step for step in steps if "rowid" not in step] == []
+
+
 class Explaining(Reader):
     """A reader that also notes how SQLite carries each query out."""
 

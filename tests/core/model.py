@@ -154,6 +154,7 @@ class Peer:
                     within = seq <= verdict.limit or seq in verdict.admitted
                     self.index.accepted[stored.operation.id] = within and seq not in verdict.but_not
         self.heads = changes.heads
+        self.document.stored()
 
     def reopen(self) -> None:
         """Forget the document and open it again from what is stored."""

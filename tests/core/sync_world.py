@@ -110,6 +110,7 @@ class Member:
         self.document.changes()
         for new in received.operations:
             self.index.insert(new)
+        self.document.stored()
         self._committed.stored([new.position for new in received.operations])
         self.announced = received.operations
         return Admitted(

@@ -298,6 +298,18 @@ def test_what_is_stored_is_found_when_it_is_no_longer_at_hand(monkeypatch: pytes
     assert peer.deliver([scene.write("kim", after=[given])]).operations[0].accepted
 
 
+def test_what_waits_for_its_commit_stays_at_hand_however_much_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "RECENT_MAX", 3)
+    scene, given, _ = chat()
+    peer = scene.peer()
+    waiting = [scene.write("lee", proof=given) for _ in range(30)]
+    for operation in waiting:
+        peer.document.receive([operation], now=NOW, local=False)
+        peer.document.changes()
+
+    assert [peer.document.find(operation.id) for operation in waiting].count(None) == 0
+
+
 class Watched(MemoryIndex):
     """Notes what it is asked for."""
 

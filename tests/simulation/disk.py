@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 from roost.adapters.store.schema import connect_writer
 from roost.adapters.store.store import MemoryDisk
@@ -22,7 +23,8 @@ class Disk(MemoryDisk):
         self.fuse: int | None = None
         self.after = False
         self.on_fuse: Callable[[], None] = lambda: None
-        self.connection = _Connection(self._real, self._burn)  # type: ignore[assignment]  # has what the store uses
+        self._cursors: WeakSet[sqlite3.Cursor] = WeakSet()
+        self.connection = _Connection(self._real, self._burn, self._cursors)  # type: ignore[assignment]  # has what the store uses
 
     def _burn(self, statement: str) -> None:
         if self.fuse is None:
@@ -38,6 +40,8 @@ class Disk(MemoryDisk):
     def recover(self) -> None:
         """What a real disk shows after a crash: nothing of an unfinished transaction."""
         self.fuse = None
+        for cursor in list(self._cursors):  # frames of the dead process still hold them
+            cursor.close()
         if self._real.in_transaction:
             self._real.execute("ROLLBACK")
 
@@ -48,14 +52,19 @@ class Disk(MemoryDisk):
 class _Connection:
     """Hands everything on; what changes the disk burns the fuse."""
 
-    def __init__(self, real: sqlite3.Connection, burn: Callable[[str], None]) -> None:
+    def __init__(
+        self, real: sqlite3.Connection, burn: Callable[[str], None], cursors: WeakSet[sqlite3.Cursor]
+    ) -> None:
         self._real = real
         self._burn = burn
+        self._cursors = cursors
 
     def execute(self, statement: str, *parameters: Any) -> sqlite3.Cursor:
         if not statement.lstrip().startswith("SELECT"):
             self._burn(statement)
-        return self._real.execute(statement, *parameters)
+        cursor = self._real.execute(statement, *parameters)
+        self._cursors.add(cursor)
+        return cursor
 
     def executemany(self, statement: str, *parameters: Any) -> sqlite3.Cursor:
         self._burn(statement)

@@ -91,8 +91,8 @@ class Machine:
         """Lose the process between two of its effects; nothing of it runs any more."""
         self.running.body.die()
         self.process = None
-        self.disk.recover()
         self._network.detach(self.url)
+        self.disk.recover()
 
     async def stop(self, asked: Container[object]) -> list[str]:
         """End the process in an orderly way; return what it leaves running. It may be killed meanwhile.
@@ -112,6 +112,7 @@ class Machine:
         if process.body.dead:
             return []
         self.process = None
+        process.body.fuse = None
         self.disk.recover()
         await asyncio.sleep(0.1)
         left = [name for task in process.body.running() if (name := task.get_coro().__qualname__) not in NETWORK_TASKS]

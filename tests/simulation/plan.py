@@ -26,6 +26,12 @@ KINDS: Final = {  # action -> weight
     "restart": 1, "move": 1, "crash": 3, "crash_commit": 4, "pause": 3, "partition": 2, "clock": 2, "weather": 4,
 }  # fmt: skip
 
+FAULTS: Final = (
+    "drop", "duplicate", "reorder", "delay", "cut", "partition", "pause", "crash", "crash_commit", "restart", "move",
+    "skew", "clock_jump", "backdate", "fork", "equivocate", "false_signature", "forge", "jump", "seize", "malformed",
+    "lie",
+)  # fmt: skip
+
 
 class Plan(Struct, frozen=True):
     """``odd_clocks``: clocks may differ by more than a day, so that operations jump."""

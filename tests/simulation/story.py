@@ -224,24 +224,35 @@ class Storm:
 
     def _restart(self, machine: Machine, document: DocumentId) -> None:
         self.world.fired["restart"] += 1
-        self.world.chore(self._restarting(machine, machine.url, self.chance.random() * 10))
+        self.world.chore(self._restarting(machine, moves=False))
 
     def _move(self, machine: Machine, document: DocumentId) -> None:
-        if machine is not self.world.machines[self.world.plan.mover]:
-            return
-        self.world.fired["move"] += 1
-        self.world.chore(self._restarting(machine, self.world.new_url(), self.chance.random() * 5))
+        machine = self.world.machines[self.world.plan.mover]
+        if machine.serves:
+            self.world.chore(self._restarting(machine, moves=True))
 
-    async def _restarting(self, machine: Machine, url: str, down_seconds: float) -> None:
+    async def _restarting(self, machine: Machine, *, moves: bool) -> None:
         if not machine.serves:
             return
+        peer, down_seconds = machine.peer, self.chance.random() * 10
         left = await machine.stop([doing.task for doing in self.world.doing])
         if left:
             self.world.problems.append(f"{machine.name} was stopped and still runs {left}")
         if machine.process is None:
             await asyncio.sleep(down_seconds)
-        if machine.process is None:
-            self.world.boot(machine, url)
+        if machine.process is not None:
+            return
+        url = machine.url
+        if moves and self._knows_all(peer):
+            url = self.world.new_url()
+            self.world.fired["move"] += 1
+        self.world.boot(machine, url)
+
+    def _knows_all(self, peer: Peer) -> bool:
+        """Whether a peer can find all others by itself: else it may not move, as nobody could find anybody."""
+        others = [one.key.public for one in self.world.machines if one.key.public != peer.key.public]
+        known = [peer.membership.record_of(key) for key in others]
+        return None not in known
 
     def _crash(self, machine: Machine, document: DocumentId) -> None:
         body = machine.running.body

@@ -25,7 +25,7 @@ from roost.core.outcome import GroupRow, NewOperation, StretchRow, Verdict
 MODES = frozenset(["persistent", "incognito", "temporary"])
 JUMP_AHEAD_MICROSECONDS = 24 * 3600 * 1_000_000
 JUMP_STEP_MICROSECONDS = 1_000
-RECENT_MAX = 8192  # operations whose place is kept at hand; must exceed what may wait for its commit
+RECENT_MAX = 2048  # operations whose place is kept at hand, twice over: 1.5 MB; what waits for its commit comes on top
 
 
 class Received(Struct):
@@ -66,6 +66,7 @@ class Document:
         self._index = index
         self._recent: dict[OperationId, Known] = {}
         self._older: dict[OperationId, Known] = {}
+        self._begun = self._stored = self._oldest = 0  # batches: handed out, stored, and up to which ``_older`` reaches
         self._touched: set[int] = set()
         self._stored_groups: set[int] = set()
         self._new_groups: list[Group] = []
@@ -259,7 +260,7 @@ class Document:
         position = Position(stretch.number, operation.seq)
         self.runs.note(position, group.number)
         self._touched.add(stretch.number)
-        known = Known(position, operation.time, group.number, operation.kind, operation.author)
+        known = Known(position, operation.time, group.number, operation.kind, group.author)
         self._recent[operation.id] = known
         if self.liveness.parked:
             self.liveness.park_with(position, (parent.position for parent in parents))
@@ -332,9 +333,14 @@ class Document:
         self._touched = set()
         self._new_groups = []
         self._due = {}
-        if len(self._recent) > RECENT_MAX:
-            self._older, self._recent = self._recent, {}
+        self._begun += 1
+        if len(self._recent) > RECENT_MAX and self._stored >= self._oldest:
+            self._older, self._recent, self._oldest = self._recent, {}, self._begun
         return Changes(rows, groups, verdicts, tuple(self.heads))
+
+    def stored(self) -> None:
+        """What the next call of ``changes`` gave, in their order, is committed: it can be looked up in the index."""
+        self._stored += 1
 
     def _row(self, number: int) -> StretchRow:
         stretch = self.graph.stretches[number]

@@ -85,7 +85,7 @@ class Links:
         finally:
             if self._links.get(key) is link:
                 del self._links[key]
-                if key in self._diallers:
+                if key in self._diallers and not connection.dialled:  # else it knows, and has to wait longer each time
                     self._diallers[key].lost()
             self._tell_changed()
 

@@ -345,6 +345,7 @@ class Replica:
             raise
 
     def _stored(self, batch: Batch, new: Sequence[NewOperation], source: object) -> None:
+        self.document.stored()
         self.holdings.stored(item.position for item in new)
         if batch.erasures:
             self._listener.erased(self, [erasure.target for erasure in batch.erasures])

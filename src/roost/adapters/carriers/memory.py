@@ -108,6 +108,11 @@ class Network:
             raise BadSignature("another peer answered")
         return attached
 
+    def check_there(self, target: str, attached: _Attached) -> None:
+        """Raise Unreachable if it was detached since it was reached."""
+        if self._peers.get(target) is not attached:
+            raise Unreachable(f"{target}: it is gone")
+
     async def pass_through(self, source: str, target: str) -> None:
         """Wait as long as one message takes; raise Unreachable if it is lost."""
         if self.faults.reaches(source, target) and not self.faults.drops(source, target):
@@ -142,6 +147,7 @@ class MemoryCarrier:
     async def dial(self, address: str, expected: PeerKey, fingerprint: bytes | None = None) -> MemoryWire:
         attached = await self._network.reach(self._here, address, expected)
         await self._network.pass_through(address, self._here)
+        self._network.check_there(address, attached)
         return self._network.connect(self._here, self._key, address, attached)
 
     async def request(

@@ -200,7 +200,8 @@ class Listing:
         """What happened after a cursor, up to ``limit``. Of one document, or of all."""
         only, parameters = "", (after, limit)  # type: tuple[str, tuple[int, ...]]
         if document is not None:
-            only, parameters = "AND {}.document = ?", (after, self.number(document), limit)
+            # + keeps to the order of cursors: through an index of the document all that it holds would be read.
+            only, parameters = "AND +{}.document = ?", (after, self.number(document), limit)
         arrived = self.rows(
             f"""SELECT operations.n, 'accepted', documents.id, operations.id, operations.kind, operations.local
               FROM operations JOIN documents ON documents.number = operations.document
