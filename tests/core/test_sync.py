@@ -101,6 +101,20 @@ def test_what_is_written_during_the_first_comparison_is_not_lost() -> None:
         assert world.equal(), "without waiting for a tick"
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_what_comes_during_a_comparison_is_not_sent_back(seed: int) -> None:
+    story = Story()
+    log = story.long("ann", [bytes(60_000)] * 60)
+    world = two(story, [], log, seed=seed)
+    while world.deliver(1):
+        if world.chance.random() < 0.3:
+            world.event(world["ann"], "bob", sync.CompareNow())
+    world.settle()
+
+    assert world.equal()
+    assert set(world.carried()) == {"bob"}
+
+
 @pytest.mark.parametrize("name", ["ann", "bob"])
 @pytest.mark.parametrize("has_more", ["ann", "bob"])
 @pytest.mark.parametrize("count", [4, 100])

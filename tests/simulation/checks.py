@@ -187,9 +187,8 @@ def _lost(world: World, document: DocumentId, seen: Sequence[Seen]) -> list[str]
             found.append(f"{ack.machine} lost {ack.id.hex()[:8]} ({ack.text}), which it had acknowledged")
         if ack.machine not in names:
             continue
-        for one in seen:
-            if ack.id not in one.rows:
-                found.append(f"{one.name} has not got {ack.id.hex()[:8]} ({ack.text}) of {ack.machine}")
+        lacking = [one.name for one in seen if ack.id not in one.rows]
+        found.extend(f"{name} has not got {ack.id.hex()[:8]} ({ack.text}) of {ack.machine}" for name in lacking)
         if author.key.public in removed or ack.text is None or ack.id in erased:
             continue
         if not shown[ack.text]:

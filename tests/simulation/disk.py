@@ -52,9 +52,7 @@ class Disk(MemoryDisk):
 class _Connection:
     """Hands everything on; what changes the disk burns the fuse."""
 
-    def __init__(
-        self, real: sqlite3.Connection, burn: Callable[[str], None], cursors: WeakSet[sqlite3.Cursor]
-    ) -> None:
+    def __init__(self, real: sqlite3.Connection, burn: Callable[[str], None], cursors: WeakSet[sqlite3.Cursor]) -> None:
         self._real = real
         self._burn = burn
         self._cursors = cursors

@@ -115,7 +115,8 @@ class Machine:
         process.body.fuse = None
         self.disk.recover()
         await asyncio.sleep(0.1)
-        left = [name for task in process.body.running() if (name := task.get_coro().__qualname__) not in NETWORK_TASKS]
+        names = [getattr(task.get_coro(), "__qualname__", "") for task in process.body.running()]
+        left = [name for name in names if name not in NETWORK_TASKS]
         process.body.die()
         return left
 
@@ -141,9 +142,7 @@ class _Acceptor:
         await asyncio.shield(self._process.body.start(self._process.peer.on_wire(watched)))
 
     async def on_request(self, peer: PeerKey, path: str, body: bytes, nonce: bytes) -> tuple[int, bytes]:
-        return await asyncio.shield(
-            self._process.body.start(self._process.peer.on_request(peer, path, body, nonce))
-        )
+        return await asyncio.shield(self._process.body.start(self._process.peer.on_request(peer, path, body, nonce)))
 
 
 class _Carrier:

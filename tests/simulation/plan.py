@@ -23,7 +23,7 @@ WEATHERS: Final = (
 
 KINDS: Final = {  # action -> weight
     "send": 9, "burst": 4, "keyed": 3, "put": 4, "splice": 4, "redact": 1, "access": 1, "share": 1,
-    "restart": 1, "move": 1, "crash": 3, "crash_commit": 4, "pause": 3, "partition": 2, "clock": 2, "weather": 4,
+    "restart": 1, "move": 2, "crash": 3, "crash_commit": 4, "pause": 3, "partition": 2, "clock": 2, "weather": 4,
 }  # fmt: skip
 
 FAULTS: Final = (

@@ -147,8 +147,10 @@ class Rogue:
         """Remove somebody, which has effect if it is an admin and senior; else the operation is void."""
         members = sorted(member.key for member in replica.document.access.members())
         victim = self._chance.choice(members)
-        verbs = encode_access(revokes=(victim,)) if self._chance.random() < 0.6 else encode_access(
-            (Grant(victim, self._chance.choice(("read", "write"))),)
+        verbs = (
+            encode_access(revokes=(victim,))
+            if self._chance.random() < 0.6
+            else encode_access((Grant(victim, self._chance.choice(("read", "write"))),))
         )
         proof = self._proofs[replica.id]
         deps = tuple(sorted({self._some_old(replica), proof}))
@@ -228,9 +230,7 @@ class Rogue:
                 deps = tuple(sorted({*seen, proof}))
                 chain.append(self._operation(replica, kind, log, 0, None, deps, proof))
             else:
-                chain.append(
-                    self._operation(replica, kind, log, before.seq + 1, before.id, (), proof, before.time + 1)
-                )
+                chain.append(self._operation(replica, kind, log, before.seq + 1, before.id, (), proof, before.time + 1))
         return chain
 
     def _operation(

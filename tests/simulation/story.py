@@ -71,7 +71,7 @@ class Storm:
 
     def _founding(self, name: str) -> Callable[[Peer], Awaitable[None]]:
         async def found(peer: Peer) -> None:
-            row = [row async for row in COMMANDS["new"](peer, {"name": name})][0]
+            (row,) = [row async for row in COMMANDS["new"](peer, {"name": name})]
             document = DocumentId(bytes.fromhex(str(row["session"])))
             self.world.documents.append(document)
             await self._sharing(document)(peer)
@@ -299,5 +299,3 @@ class Storm:
 
     def _change_weather(self, machine: Machine, document: DocumentId) -> None:
         self.world.weather.rates = self.chance.choice(WEATHERS)
-
-

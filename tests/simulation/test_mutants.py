@@ -9,7 +9,6 @@ import pytest
 
 from roost.adapters.store.records import Batch
 from roost.core import receiving
-from roost.core.operation import Operation
 from roost.core.outcome import NewOperation
 from roost.core.sync import Effect, SyncMachine
 from roost.node.replica import Replica

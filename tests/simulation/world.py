@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from hashlib import sha256
 from random import Random
@@ -131,10 +132,8 @@ class World:
         """Do something of the world's own after a time, or when the world heals."""
 
         async def wait() -> None:
-            try:
+            with suppress(asyncio.CancelledError):
                 await asyncio.sleep(seconds)
-            except asyncio.CancelledError:
-                pass
             action()
 
         self._timers.append(self.loop.create_task(wait(), context=self._context.copy()))

@@ -184,6 +184,7 @@ class SyncMachine:
         self._owing = Owing(document)
         self._live = False  # all that is committed here is there, on its way or queued; so what is new can follow
         self._fresh = Ranges()  # committed since the round began, while not live
+        self._theirs = Ranges()  # committed since the round began, and sent by the other side
         self._due = False  # a round is to begin: sharing begins, or much has come that the other side may have got too
         self._refused = False  # the other side has refused one; not again before the next tick
         self._turned = False  # since the last tick the comparison moved on
@@ -335,7 +336,9 @@ class SyncMachine:
 
     def _on_committed(self, operations: Sequence[NewOperation]) -> Sequence[Effect]:
         allowed = self._sending.allowed(operations, self._copy.holdings.graph)
-        others = [one for one in allowed if not self._receiving.came_from_here(one.operation.id)]
+        theirs = {one.operation.id for one in allowed if self._receiving.came_from_here(one.operation.id)}
+        others = [one for one in allowed if one.operation.id not in theirs]
+        self._theirs.update(_alone(one) for one in allowed if one.operation.id in theirs)
         effects: list[Effect] = [*self._receiving.arrived([one.operation.id for one in operations])]
         if not self._may_read():
             return effects
@@ -344,13 +347,10 @@ class SyncMachine:
         elif self._live:
             effects += [Send(batch) for batch in self._sending.push(others)] if others else []
         else:
-            self._fresh.update(Range(stretch, seq, seq) for stretch, seq in (one.position for one in others))
+            self._fresh.update(map(_alone, others))
         if self._live:
-            effects += self._ask([one.operation.id for one in operations if _is_absent(one)])
+            effects += map(Send, self._owing.ask([one.operation.id for one in operations if _is_absent(one)]))
         return effects
-
-    def _ask(self, ids: Sequence[OperationId]) -> list[Effect]:
-        return [Send(one) for one in self._owing.ask(ids)]
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
@@ -360,8 +360,7 @@ class SyncMachine:
 
     def _on_round(self) -> None:
         """A round begins: it covers all that is committed up to now."""
-        self._due = False
-        self._fresh.clear()
+        self._due, self._fresh, self._theirs = False, Ranges(), Ranges()
 
     def _on_tick(self, now: int) -> Sequence[Effect]:
         self._sending.held_back.expire(self._copy.holdings.graph, now)
@@ -383,13 +382,18 @@ class SyncMachine:
         difference = self._comparison.take_difference()
         if difference is not None:
             difference.update(self._fresh)
+            difference.remove_all(self._theirs)
             self._fresh.clear()
             self._sending.schedule(difference)
             self._live = not self._due
-            effects += self._ask(self._copy.absent(ABSENT_AT_ONCE))
+            effects += map(Send, self._owing.ask(self._copy.absent(ABSENT_AT_ONCE)))
         if self._due and not (self._refused or self._comparison.running or self._sending.queued) and self._may_read():
             effects += self._begin()
         return [*effects, *self._sending.pump()]
+
+
+def _alone(new: NewOperation) -> Range:
+    return Range(*new.position, new.position.seq)
 
 
 def _is_absent(new: NewOperation) -> bool:
