@@ -147,6 +147,18 @@ def test_a_line_that_is_not_understood_exits_2_and_prints_no_result(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err
+    if line:  # else it is the help
+        assert printed.err.startswith("error: ")
+        assert printed.err.endswith(" --help shows how)\n")
+        assert printed.err.count("\n") == 1
+
+
+def test_the_working_directory_may_be_the_home(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("access", "list", "--json", "--home", ".") == 0
+    assert json.loads(capsys.readouterr().out) == {"home": str(tmp_path)}
 
 
 def test_an_unknown_command_is_answered_with_near_ones(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import os
 import stat
+import tempfile
 from contextlib import suppress
 from pathlib import Path
-
-from platformdirs import user_runtime_path
 
 from roost.core.ids import PeerKey
 
@@ -27,7 +26,8 @@ class Neighbours:
 
     @classmethod
     def of_this_user(cls) -> Neighbours:
-        return cls(user_runtime_path("roost", appauthor=False) / "peers")
+        runtime = os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/roost-{os.getuid()}"
+        return cls(Path(runtime) / "roost" / "peers")
 
     def announce(self, key: PeerKey, urls: list[str]) -> None:
         """Leave a note, until ``withdraw``. A machine without a place for it does without."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from roost.cli import display, output
-from roost.cli.asking import ask
+from roost.cli.asking import Row, ask, strings
 from roost.cli.share import ROLES
 
 
@@ -47,7 +47,13 @@ def revoke(session: str, key: str, yes: bool) -> None:
     display.confirm(f"Take every role of {key[:16]} away? What it wrote unseen turns void.", yes=yes)
     for row in ask("access_revoke", session=session, key=key):
         voided = display.count(row["voided"], "operation")
-        output.emit(row, f"{display.short(row['key'])} has no role any more; {voided} turned void")
+        output.emit(row, f"{display.short(row['key'])} has no role any more; {voided} turned void{_closed(row)}")
+
+
+def _closed(row: Row) -> str:
+    """The tickets that ended with it: others who have them have to ask for new ones."""
+    closed = ", ".join(map(display.short, strings(row, "invites_closed")))
+    return f"; ended too, for all who have them: tickets {closed}" if closed else ""
 
 
 @access.command()

@@ -207,8 +207,11 @@ def _report(error: BaseException, settings: Settings) -> int:
     match error:
         case click.exceptions.Exit():
             return error.exit_code
-        case click.ClickException():
+        case click.exceptions.NoArgsIsHelpError():
             error.show()
+            return error.exit_code
+        case click.ClickException():
+            output.say_error(_in_one_line(error))
             return error.exit_code
         case KeyboardInterrupt() | click.Abort():
             return EXIT_INTERRUPTED
@@ -223,6 +226,13 @@ def _report(error: BaseException, settings: Settings) -> int:
     hint = "" if settings.debug else "; run with --debug for the whole story"
     output.say_error(f"{type(error).__name__}: {error}{hint}")
     return EXIT_OTHER
+
+
+def _in_one_line(error: click.ClickException) -> str:
+    """What click found wrong with the line, and where to read how it goes."""
+    text = " ".join(error.format_message().split())
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{text} ({'roost' if context is None else context.command_path} --help shows how)"
 
 
 def _forget_standard_output() -> None:

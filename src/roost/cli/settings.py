@@ -50,7 +50,7 @@ def accept_global_options(command: click.Command, *, hidden: bool) -> None:
     command.params += [
         GlobalOption(
             ["--home"],
-            type=click.Path(file_okay=False, path_type=Path),
+            type=click.Path(file_okay=False),
             metavar="DIR",
             callback=_set_home,
             expose_value=False,
@@ -77,12 +77,12 @@ def accept_global_options(command: click.Command, *, hidden: bool) -> None:
     ]
 
 
-def _set_home(context: click.Context, _option: click.Parameter, home: Path | None) -> None:
+def _set_home(context: click.Context, _option: click.Parameter, home: str | None) -> None:
     if home is None:
         return
-    if not str(home).strip() or home == Path():
+    if not home.strip():
         raise click.BadParameter("name a directory", ctx=context, param_hint="--home")
-    context.ensure_object(Settings).home = home.absolute()  # a running peer may have another working directory
+    context.ensure_object(Settings).home = Path(home).absolute()  # a running peer may have another working directory
 
 
 def _set_json(context: click.Context, _option: click.Parameter, wanted: bool) -> None:

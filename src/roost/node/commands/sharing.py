@@ -185,6 +185,8 @@ async def access_revoke(peer: Peer, arguments: Mapping[str, Json]) -> Rows:
     document = peer.sessions.resolve(wanted.session)
     replica = peer.documents.get(document)
     key = _member(peer, document, wanted.key)
+    if key == replica.document.access.owner:
+        raise Denied("the owner of a session cannot be removed")
     before = peer.store.reader.document(document)
     closed = [invite for invite in peer.invites.all(document) if key in invite.used_by and not invite.revoked]
     rows = [peer.invites.revoke(invite) for invite in closed]
@@ -221,7 +223,9 @@ def _key(text: str) -> PeerKey:
     try:
         raw = bytes.fromhex(text)
     except ValueError as error:
-        raise Usage("a key is 64 hex digits") from error
+        raise Usage("a key is 64 hex digits; roost status --json on that peer shows it") from error
+    if len(raw) != 32:
+        raise Usage("a key is 64 hex digits; roost status --json on that peer shows it")
     return check_peer_key(raw)
 
 
