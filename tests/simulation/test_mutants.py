@@ -10,13 +10,11 @@ import pytest
 from roost.adapters.store.records import Batch
 from roost.core import receiving
 from roost.core.outcome import NewOperation
-from roost.core.sync import Effect, SyncMachine
 from roost.node.replica import Replica
 from tests.simulation.simulation import simulate
 
 SEED_OF_A_CRASH_BEFORE_A_COMMIT = 0
 SEED_OF_A_FORGERY = 0
-SEED_OF_A_LOST_FRAME = 0
 WRITTEN_LATER_SECONDS = 0.01
 
 
@@ -37,11 +35,6 @@ def _believe(signed: object, author: object) -> bool:
     return True
 
 
-def _let_it_be(self: SyncMachine, now: int) -> Sequence[Effect]:
-    """``SyncMachine._on_tick`` that compares nothing."""
-    return []
-
-
 def test_acknowledging_before_the_commit_loses_what_was_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     assert simulate(SEED_OF_A_CRASH_BEFORE_A_COMMIT).problems == []
 
@@ -58,12 +51,3 @@ def test_without_the_signature_check_others_write_in_ones_name(monkeypatch: pyte
 
     problems = simulate(SEED_OF_A_FORGERY).problems
     assert [problem for problem in problems if "who did not write it" in problem]
-
-
-def test_without_anti_entropy_a_lost_frame_is_lost_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert simulate(SEED_OF_A_LOST_FRAME).problems == []
-
-    monkeypatch.setattr(SyncMachine, "_on_tick", _let_it_be)
-
-    problems = simulate(SEED_OF_A_LOST_FRAME).problems
-    assert [problem for problem in problems if "never come to hold the same" in problem]
