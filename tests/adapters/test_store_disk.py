@@ -213,6 +213,38 @@ def test_a_disk_that_takes_no_more_refuses_writes_until_it_does(path: Path) -> N
     assert after == stored + 1 == made - 1
 
 
+OPENS_ON_A_FULL_DISK = """
+import os, resource, signal, sys
+from pathlib import Path
+from roost.adapters.store.lock import acquire
+from roost.adapters.store.store import Store
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+path = Path(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, resource.RLIM_INFINITY))
+with acquire(path.parent, "test"):
+    print(len(Store.open(path).reader.documents()), flush=True)
+    os._exit(0)
+"""
+
+
+async def test_a_store_whose_log_the_full_disk_does_not_take_opens_to_be_read(path: Path, tmp_path: Path) -> None:
+    store = Store.open(path)
+    author = Author(1)
+    await store.commit(author.begin())
+    await store.commit(author.batch([author.entry("x" * 500_000)]))
+    copy = tmp_path / "copy" / path.name
+    copy.parent.mkdir()
+    for file in path.parent.iterdir():  # as a kill leaves them: most is in the log before the file
+        copy.with_name(file.name).write_bytes(file.read_bytes())
+    await store.close()
+
+    command = [sys.executable, "-c", OPENS_ON_A_FULL_DISK, str(copy)]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
 def test_a_directory_that_cannot_be_written_is_named(path: Path) -> None:
     path.parent.mkdir(mode=0o500)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from roost.core.document import Document
 from roost.core.errors import NotAnAdmin, NotAWriter
+from roost.core.ids import OperationId
+from roost.core.index import Known
 from roost.core.operation import DEPS_MAX
 from tests.core.model import NOW, Honest, Scene, grant, head_of, verbs
 from tests.core.oracle import Oracle
@@ -28,6 +31,29 @@ def test_a_removal_on_a_hundred_heads_keeps_all_that_was_seen() -> None:
     oracle = Oracle(scene.operations + below + written)
     removal = oracle.number[written[-1].id]
     assert all(oracle.past[removal] >> oracle.number[operation.id] & 1 for operation in words)
+
+
+def test_joins_over_any_number_of_heads_look_each_up_a_fixed_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10,000 heads, 3 MB of a removed key's making, held a peer up for 75 s at its next entry."""
+    scene = Scene("owner")
+    given = scene.write("owner", verbs(grant("ann", "write"), grant("kim", "write")))
+    for number in range(500):
+        scene.write("kim", log=str(number), proof=given)
+    ann = Honest("ann", scene.genesis)
+    ann.peer.deliver(scene.operations[1:])
+    looked_up = 0
+    known = Document.known
+
+    def counting(document: Document, identity: OperationId) -> Known:
+        nonlocal looked_up
+        looked_up += 1
+        return known(document, identity)
+
+    monkeypatch.setattr(Document, "known", counting)
+    written = ann.write("entry", head_of("entry"), NOW)
+
+    assert [operation.kind for operation in written].count("join") == 16
+    assert looked_up < 500 * 4
 
 
 def test_a_log_whose_tip_is_void_is_left_for_a_new_one() -> None:

@@ -3,6 +3,8 @@ valid operation that is taken."""
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
 from hashlib import sha256
 from pathlib import Path
@@ -19,11 +21,13 @@ from roost.core.entry import encode_content
 from roost.core.heads import EntryHead, encode_head
 from roost.core.ids import DocumentId, LogId, OperationId
 from roost.core.operation import SIGNATURE_PREFIX, Header, Operation
+from roost.node.link import STRANGE_MAX
 from roost.node.peer import Peer
 from tests.node.running import Hand, key_of, run, running
 
 MALLORY = key_of("mallory")
 LOG = LogId(b"mallorys")
+SPACES = " " * (900 << 10)
 
 
 class Setting(NamedTuple):
@@ -50,20 +54,22 @@ async def setting(tmp_path: Path) -> AsyncIterator[Setting]:
             yield Setting(peer, document, first, _entry(peer, document, proof, first))
 
 
-def _entry(peer: Peer, document: DocumentId, proof: OperationId, before: Operation | None) -> Operation:
+def _entry(
+    peer: Peer, document: DocumentId, proof: OperationId, before: Operation | None, text: str = "hello"
+) -> Operation:
     head = encode_head(EntryHead("message", None, None, peer.environment.now()))
     return operations.create(
         MALLORY,
         document=document,
         log=LOG,
-        seq=0 if before is None else 1,
+        seq=0 if before is None else before.seq + 1,
         backlink=None if before is None else before.id,
         deps=(proof,) if before is None else (),
         proof=proof,
         kind="entry",
-        time=peer.environment.now() + (0 if before is None else 1_000_000),
+        time=peer.environment.now() if before is None else before.time + 1_000_000,
         head_bytes=head,
-        content=encode_content(bytes(16), "mallory", "hello"),
+        content=encode_content(bytes(16), "mallory", text),
     )
 
 
@@ -190,6 +196,15 @@ async def test_a_stranger_is_told_nothing_and_may_push_nothing(setting: Setting)
         assert setting.peer.store.reader.document(setting.document) == before
 
 
+async def test_of_documents_that_a_stranger_makes_up_nothing_is_kept(setting: Setting) -> None:
+    async with Hand.dial(setting.peer, key_of("stranger")) as hand:
+        for number in range(50):
+            document = DocumentId(number.to_bytes(32, "big"))
+            await hand.say(wire.Digest(document, 1, 0, b"d" * 32))
+            await hand.hear(wire.Error)
+        assert len(setting.peer.links.copies) == 1
+
+
 async def test_a_link_that_goes_on_sending_what_is_refused_is_closed(setting: Setting) -> None:
     async with Hand.dial(setting.peer, MALLORY) as hand:
         for number in range(1, 40):
@@ -212,3 +227,58 @@ async def test_a_malformed_frame_closes_the_link_and_changes_nothing(setting: Se
         with pytest.raises(LinkClosed):
             await hand.hear(wire.Ephemeral)
         assert setting.peer.store.reader.document(setting.document) == before
+
+
+async def test_a_stranger_who_goes_on_asking_loses_the_link(setting: Setting) -> None:
+    async with Hand.dial(setting.peer, key_of("stranger")) as hand:
+        for _ in range(STRANGE_MAX):
+            await hand.say(wire.Digest(setting.document, 1, 0, b"d" * 32))
+            await hand.hear(wire.Error)
+        await hand.say(wire.Digest(setting.document, 1, 0, b"d" * 32))
+
+        with pytest.raises(LinkClosed):
+            await hand.hear(wire.Error)
+        assert setting.peer.links.refusals["not_a_reader"] > STRANGE_MAX
+
+
+async def test_who_sends_small_frames_that_unpack_to_much_waits_until_it_is_committed(setting: Setting) -> None:
+    """150 kB of frames took 600 MB of memory, and held up everybody for half a minute."""
+    log = [setting.first]
+    for _ in range(16):
+        log.append(_entry(setting.peer, setting.document, setting.first.proof or setting.first.id, log[-1], SPACES))
+    thread = setting.peer.store._thread
+    assert thread is not None
+    async with Hand.dial(setting.peer, MALLORY) as hand:
+        with thread._lock:  # a disk that takes nothing for a while
+            for at in range(1, len(log), 4):
+                await hand.say(wire.Operations.of(setting.document, at, log[at : at + 4]))
+            await hand.say(wire.Digest(DocumentId(b"n" * 32), 1, 0, b"d" * 32))
+            with pytest.raises(TimeoutError):  # it is not read
+                async with asyncio.timeout(1):
+                    await hand.hear(wire.Error)
+        await hand.hear(wire.Error)
+        await _until_held(hand, setting, log[-1])
+
+
+async def _until_held(hand: Hand, setting: Setting, operation: Operation) -> None:
+    while setting.peer.store.reader.operation(operation.id) is None:
+        await hand.hear(wire.Acknowledge)
+
+
+async def test_contents_are_read_as_the_other_side_takes_them(setting: Setting) -> None:
+    """Asking for 1,024 of the largest took a gigabyte of memory, and the link."""
+    text = random.Random(1).randbytes(450_000).hex()
+    log = [setting.first]
+    for _ in range(50):  # 22 MB as frames
+        log.append(_entry(setting.peer, setting.document, setting.first.proof or setting.first.id, log[-1], text))
+    async with Hand.dial(setting.peer, MALLORY) as hand:
+        for number, operation in enumerate(log[1:], start=1):
+            await hand.say(wire.Operations.of(setting.document, number, [operation]))
+            await hand.hear(wire.Acknowledge)
+        wanted = {operation.id for operation in log[1:]}
+
+        await hand.say(wire.WantContents(setting.document, tuple(wanted)))
+        while wanted:
+            given = await hand.hear(wire.Contents)
+            assert isinstance(given, wire.Contents)
+            wanted -= {identity for identity, _ in given.contents}

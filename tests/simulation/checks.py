@@ -33,6 +33,7 @@ async def settle(world: World) -> None:
     """Wait until all members hold the same, then two rounds more, in which nothing may be sent again."""
     await world.heal()
     await asyncio.sleep(REUNION_SECONDS)
+    world.right_clocks(144)  # what was said before, and was on its way, counted from the first time
     begun = world.loop.time()
     while not all(_is_equal(world, document) for document in world.documents):
         if world.loop.time() - begun > SETTLING_SECONDS_MAX:
@@ -225,6 +226,8 @@ def _judged(seen: Seen) -> list[str]:
     operations: list[Operation] = sorted(
         (row.operation for row in seen.rows.values()), key=lambda one: (one.time, one.id)
     )
+    if any(parent not in seen.rows for one in operations for parent in one.parents):
+        return [f"{seen.name} holds an operation without its parents"]
     oracle = Oracle(operations)
     verdicts = oracle.judge((1 << len(operations)) - 1)
     found = []

@@ -21,10 +21,14 @@ WEATHERS: Final = (
     Rates(drops=60, doubles=60, lags=60, slows=60, cuts=8),
 )
 
+LOSSY: Final = Rates(drops=150, slows=50)
+
 KINDS: Final = {  # action -> weight
     "send": 9, "burst": 4, "keyed": 3, "put": 4, "splice": 4, "redact": 1, "access": 1, "share": 1,
-    "restart": 1, "move": 2, "crash": 3, "crash_commit": 4, "pause": 3, "partition": 2, "clock": 2, "weather": 4,
+    "restart": 1, "move": 4, "crash": 3, "crash_commit": 4, "pause": 3, "partition": 2, "clock": 2, "weather": 4,
 }  # fmt: skip
+
+STEADY: Final = ("send", "burst", "keyed", "put", "splice", "redact", "access", "clock", "weather")
 
 FAULTS: Final = (
     "drop", "duplicate", "reorder", "delay", "cut", "partition", "pause", "crash", "crash_commit", "restart", "move",
@@ -45,6 +49,7 @@ class Plan(Struct, frozen=True):
     removals: bool
     odd_clocks: bool
     wild: bool  # the weather is bad from the beginning
+    steady: bool  # frames are lost, but links and processes last: nothing but anti-entropy brings what was lost
 
     @classmethod
     def of(cls, seed: int) -> Plan:
@@ -59,6 +64,7 @@ class Plan(Struct, frozen=True):
             removals=chance.random() < 0.5,
             odd_clocks=chance.random() < 0.5,
             wild=chance.random() < 0.5,
+            steady=chance.random() < 0.15,
         )
 
     @property

@@ -93,7 +93,7 @@ class Rogue:
         """A second branch somewhere on an earlier chain."""
         known = self._chains.setdefault(replica.id, [])
         if not known:
-            return self._backdate(replica, one, other)
+            known.append(self._chain(replica, None, [self._some_old(replica)], 2))
         base = self._chance.choice(self._chance.choice(known))
         chain = self._chain(replica, base, [], self._chance.randint(1, 3))
         known.append(chain)
@@ -207,7 +207,7 @@ class Rogue:
         if last < stretch.first:
             return OperationId(replica.id)
         seq = self._chance.randint(stretch.first, last)
-        return replica.ids_between(stretch.number, seq, seq)[0]
+        return next(iter(replica.ids_between(stretch.number, seq, seq)), OperationId(replica.id))
 
     def _below(self, document: DocumentId, end: Operation) -> list[Operation]:
         """The chain up to an own operation, itself included."""

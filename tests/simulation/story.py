@@ -12,7 +12,7 @@ from roost.node.commands import registry
 from roost.node.peer import Peer
 from roost.node.sessions import NewEntry
 from tests.simulation.machine import Machine
-from tests.simulation.plan import KINDS, WEATHERS
+from tests.simulation.plan import KINDS, LOSSY, STEADY, WEATHERS
 from tests.simulation.rogue import Rogue
 from tests.simulation.world import Ack, World
 
@@ -110,7 +110,8 @@ class Storm:
         machine = self.chance.choice(up)
         held = [document for document in world.documents if machine.peer.documents.holds(document)]
         document = self.chance.choice(held or world.documents)
-        kind = self.chance.choices(list(KINDS), list(KINDS.values()))[0]
+        kinds = [kind for kind in KINDS if not world.plan.steady or kind in STEADY]
+        kind = self.chance.choices(kinds, [KINDS[kind] for kind in kinds])[0]
         if not held and kind in ("send", "burst", "keyed", "put", "splice", "redact", "access"):
             kind = "share"
         self._acts[kind](machine, document)
@@ -298,4 +299,4 @@ class Storm:
             self.world.say(f"{machine.name} has a clock {machine.clock.skew / 3.6e9:+.1f} h off")
 
     def _change_weather(self, machine: Machine, document: DocumentId) -> None:
-        self.world.weather.rates = self.chance.choice(WEATHERS)
+        self.world.weather.rates = LOSSY if self.world.plan.steady else self.chance.choice(WEATHERS)

@@ -8,7 +8,7 @@ the true signature, or the author's next operation. Source: docs/protocol.md "Op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -94,20 +94,23 @@ def cut(chunk: Sequence[tuple[int, bool]], verify: Callable[[int], bool]) -> int
     each stretch must end in an operation whose own signature is true, so that the receiver has one to verify.
     ``verify(index)`` checks one that was not; an honest log costs one such check.
     """
-    length = len(chunk)
+    places: dict[int, list[int]] = {}
+    for index, (stretch, _) in enumerate(chunk):
+        places.setdefault(stretch, []).append(index)
     known: dict[int, bool] = {}
+    length = len(chunk)
     while length:
-        ends = _ends(chunk[:length])
-        for index in ends:
-            if index not in known:
-                known[index] = chunk[index][1] or verify(index)
-        false = [index for index in ends if not known[index]]
+        false = []
+        for indices in places.values():
+            while indices and indices[-1] >= length:
+                indices.pop()
+            if indices:
+                end = indices[-1]
+                if end not in known:
+                    known[end] = chunk[end][1] or verify(end)
+                if not known[end]:
+                    false.append(end)
         if not false:
             return length
         length = min(false)
     return 0
-
-
-def _ends(chunk: Iterable[tuple[int, bool]]) -> list[int]:
-    """The index of the last operation of each stretch."""
-    return list({stretch: index for index, (stretch, _) in enumerate(chunk)}.values())

@@ -67,20 +67,21 @@ class Author:
         ``also`` are void operations that an admit puts among its ancestors. now is microseconds of the wall clock, or 0
         if it is not to be trusted. Raises NotAWriter or NotAnAdmin.
         """
-        while True:
-            proof = self._proof(kind)
-            deps = self._deps(proof)
-            void = tuple(one for one in also if one not in deps and not self._document.is_live(one))
-            if len(deps) + len(void) <= DEPS_MAX:
-                yield kind, self._draft(deps + void, proof, now)
-                return
+        proof = self._proof(kind)
+        deps = self._deps(proof)
+        if len(deps) > DEPS_MAX or also:  # sorted once, and not for each join: a removed key may leave any number
+            deps = tuple(sorted(deps, key=lambda head: (head != proof, self._document.known(head).time, head)))
+        while len(deps) + len(void := self._unseen(also, deps)) > DEPS_MAX:
             if len(deps) <= 2:
                 raise TooLarge(f"an admit lists at most {DEPS_MAX - 2} operations that nobody built on")
-            oldest = sorted(deps, key=lambda head: (self._document.known(head).time, head))
-            chosen = [head for head in oldest if head != proof][: DEPS_MAX - 1]
-            if proof in deps:
-                chosen.append(proof)
-            yield "join", self._draft(tuple(chosen), proof, now)
+            joined = DEPS_MAX if deps[0] == proof else DEPS_MAX - 1
+            yield "join", self._draft(deps[:joined], proof, now)
+            deps = deps[joined:]  # the join is the predecessor now, under this proof: no dep itself
+        yield kind, self._draft(deps + void, proof, now)
+
+    def _unseen(self, also: Sequence[OperationId], deps: tuple[OperationId, ...]) -> tuple[OperationId, ...]:
+        """Those of the void operations that are still to be named: neither live by now nor among deps."""
+        return tuple(one for one in also if one not in deps and not self._document.is_live(one))
 
     def _draft(self, deps: tuple[OperationId, ...], proof: OperationId, now: int) -> Draft:
         latest = max((self._document.known(dep).time for dep in deps), default=-1)

@@ -63,6 +63,7 @@ class Document:
         self.runs = Runs(self.access)
         self.liveness = Liveness(self.graph, self.runs, parked)
         self.has_redactions = False
+        self.redactions: dict[OperationId, list[OperationId]] = {}  # by target: redacts that the index may lack yet
         self._index = index
         self._recent: dict[OperationId, Known] = {}
         self._older: dict[OperationId, Known] = {}
@@ -268,6 +269,7 @@ class Document:
             return known, deps, self._add_access(operation, position, group)
         if type(operation.head) is RedactHead:
             self.has_redactions = True
+            self.redactions.setdefault(OperationId(operation.head.target), []).append(operation.id)
         return known, deps, False
 
     def _stretch_for(self, operation: Operation, before: Position | None, outcome: Received) -> Stretch:

@@ -94,7 +94,9 @@ class Operation(Struct, frozen=True, gc=False):
         return len(self.header_bytes) + len(self.head_bytes) + (len(self.content) if self.content else 0) + 96
 
     def without_content(self, absence: bytes = NOT_HELD) -> Operation:
-        """The same operation with its content absent."""
+        """The same operation with its content absent; of zero bytes there is nothing to take away."""
+        if self.body_size == len(self.head_bytes):
+            return self
         return msgspec.structs.replace(self, content=None, absence=absence)
 
     def __repr__(self) -> str:  # contents are people's words: they never reach a log

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from roost.core.errors import TooLarge
 from roost.core.ids import DocumentId, OperationId
 from roost.core.wire import CONTENTS_MAX, Contents, WantContents
 
@@ -21,6 +22,7 @@ class Owing:
         self._document = document
         self.asked: set[OperationId] = set()
         self._owed: set[OperationId] = set()
+        self._wanted = 0  # how many the other side has asked for
 
     def ask(self, ids: Iterable[OperationId]) -> list[WantContents]:
         """Ask for what was not asked for before."""
@@ -30,6 +32,12 @@ class Owing:
         return [
             WantContents(self._document, tuple(new[at : at + CONTENTS_MAX])) for at in range(0, len(new), CONTENTS_MAX)
         ]
+
+    def take(self, ids: Sequence[OperationId]) -> None:
+        """The other side asks for contents. Raises TooLarge when it has asked for more than an honest one can."""
+        self._wanted += len(ids)
+        if self._wanted > ASKED_MAX:
+            raise TooLarge("contents asked for")
 
     def give(self, contents: Sequence[tuple[OperationId, bytes | None]]) -> list[Contents]:
         """Messages with the contents that are here; the others are owed."""

@@ -77,6 +77,10 @@ class Ranges:
         self._runs = {}
 
 
+def alone(position: Position) -> Range:
+    return Range(*position, position.seq)
+
+
 def spans(positions: Iterable[Position]) -> list[Range]:
     """The shortest range per stretch that holds all of them."""
     found: dict[int, list[int]] = {}

@@ -7,7 +7,7 @@ from typing import Literal
 
 from roost.core.document import Document
 from roost.core.heads import RedactHead
-from roost.core.ids import OperationId
+from roost.core.ids import OperationId, PeerKey
 from roost.core.index import Index, Known
 from roost.core.operation import Operation
 
@@ -31,21 +31,25 @@ def effect(document: Document, redact: Operation) -> Literal["erase", "hide"] | 
 
 def erased_by(document: Document, operation: Operation, index: Index) -> OperationId | None:
     """The redact by its own author that took this operation's content away, if there is one."""
-    return next((one for one, by in _effective(document, operation, index) if by.author == operation.author), None)
-
-
-def is_hidden(document: Document, operation: Operation, index: Index) -> bool:
-    """Whether the operation's content is shown to nobody."""
-    return any(True for _ in _effective(document, operation, index))
-
-
-def _effective(document: Document, operation: Operation, index: Index) -> Iterator[tuple[OperationId, Known]]:
     if operation.kind not in REDACTABLE:
-        return
-    for identity in index.redactions_of(operation.id):
+        return None
+    found = _effective(document, operation.id, operation.author, index)
+    return next((one for one, by in found if by.author == operation.author), None)
+
+
+def is_hidden(document: Document, identity: OperationId, index: Index) -> bool:
+    """Whether the content of an operation of the set is shown to nobody."""
+    known = document.known(identity)
+    return known.kind in REDACTABLE and any(True for _ in _effective(document, identity, known.author, index))
+
+
+def _effective(
+    document: Document, target: OperationId, author: PeerKey, index: Index
+) -> Iterator[tuple[OperationId, Known]]:
+    for identity in dict.fromkeys([*index.redactions_of(target), *document.redactions.get(target, ())]):
         by = document.find(identity)
         if by is None or not document.accepted(by):
             continue
         group = document.access.by_number[by.group]
-        if by.author == operation.author or group.role == "admin":
+        if by.author == author or group.role == "admin":
             yield identity, by

@@ -19,8 +19,9 @@ from roost.core.heldback import FOR_LIFE, HeldBack
 from roost.core.ids import DocumentId, OperationId, PeerKey
 from roost.core.outcome import NewOperation
 from roost.core.ranges import Range, Ranges, spans
-from roost.core.wire import Operations, Signed, Wait
+from roost.core.wire import OPERATIONS_MAX, Operations, Signed, Wait, fits
 
+RUN_BYTES_MAX = 3 << 20  # of a piece that may be cut nowhere sooner; with the rest of a frame below UNPACKED_BYTES_MAX
 CHUNK_BYTES = 256 << 10  # of bodies and headers: 500 lines of chat, admitted in 50 ms, so that nobody else waits longer
 WINDOW = 4  # batches from the queue in flight: a megabyte, 20 ms of round trip at 50 MB/s
 LIVE_BATCHES_MAX = 256  # batches in flight beyond which new operations queue: one slow peer fills no memory
@@ -61,6 +62,7 @@ class Sending:
         self._reading = Ranges()  # what the stream has still to bring
         self._stream = 0
         self._asked = False  # a piece is being read
+        self._bytes_max = CHUNK_BYTES  # of the next piece
         self._old: frozenset[int] = frozenset()  # batches that were in flight at the last tick
         self._moved = False  # since the last tick
         self.held_back = HeldBack()
@@ -84,6 +86,7 @@ class Sending:
         self._reading.clear()
         self._stream += 1
         self._asked = False
+        self._bytes_max = CHUNK_BYTES
 
     def tick(self) -> bool:
         """Let go of what was on its way for a whole tick without an answer; True if there was any."""
@@ -143,7 +146,7 @@ class Sending:
             self._queue.clear()
             self._stream += 1
         self._asked = bool(self._reading)
-        return [Read(self._stream, tuple(self._reading), CHUNK_BYTES)] if self._reading else []
+        return [Read(self._stream, tuple(self._reading), self._bytes_max)] if self._reading else []
 
     def read(self, stream: int, rows: Sequence[Stored]) -> Operations | None:
         """Make a batch of a piece that was read."""
@@ -154,16 +157,33 @@ class Sending:
         if not rows:
             self._end_stream()
             return None
-        chunk = [(row.position.stretch, row.verified) for row in rows]
-        length = cut(chunk, lambda index: self._is_signed(rows[index], rows[index].position))
-        # Where nothing may be cut off, the author signed a long run falsely: the receiver parks its end until the rest
-        # comes.
-        sent = rows[: length or len(rows)]
+        sent = self._sendable(rows)
+        if sent is None:
+            self._bytes_max = RUN_BYTES_MAX
+            self._stream += 1
+            return None
         self._reading.remove_all(spans(row.position for row in sent))
-        if len(sent) < len(rows):
+        if len(sent) < len(rows) or self._bytes_max > CHUNK_BYTES:
+            self._bytes_max = CHUNK_BYTES
             self._stream += 1
         wanted = [row for row in sent if row.position not in self.held_back]
         return self._batch(wanted, [row.position for row in wanted]) if wanted else None
+
+    def _sendable(self, rows: Sequence[Stored]) -> Sequence[Stored] | None:
+        """The rows of a piece that may go out together; None: the author signed a long run falsely, read all of it.
+
+        The receiver can park little of such a run until what vouches for it comes, so that has to come in one frame,
+        as it did here.
+        """
+        first = rows[:OPERATIONS_MAX]
+        chunk = [(row.position.stretch, row.verified) for row in first]
+        length = cut(chunk, lambda index: self._is_signed(first[index], first[index].position))
+        if not length and self._bytes_max < RUN_BYTES_MAX and len(rows) < len(self._reading):
+            return None
+        sent = first[: length or len(first)]
+        if self._bytes_max > CHUNK_BYTES and not fits(Operations.of(self._document, 0, sent)):
+            return sent[: len(sent) // 4 or 1]
+        return sent
 
     # --- what the other side says -----------------------------------------------------------------------------------
 

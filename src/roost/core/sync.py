@@ -20,7 +20,7 @@ from roost.core.operation import NOT_HELD
 from roost.core.outcome import NewOperation
 from roost.core.owing import Owing
 from roost.core.parked import Space
-from roost.core.ranges import Range, Ranges
+from roost.core.ranges import Ranges, alone
 from roost.core.receiving import Admit, Admitted, Answer, Receiving
 from roost.core.sending import LIVE_MAX, Read, Sending, Stored
 from roost.core.wire import (
@@ -297,6 +297,7 @@ class SyncMachine:
                 places = [position for refusal in refusals if (position := self._position(refusal.id))]
                 self._sending.refused(self._copy.holdings, places)
             case WantContents(_, ids):
+                self._owing.take(ids)
                 return [ReadContents(ids)] if ids else []
             case _:
                 return [CloseLink(Malformed.code)]
@@ -338,7 +339,7 @@ class SyncMachine:
         allowed = self._sending.allowed(operations, self._copy.holdings.graph)
         theirs = {one.operation.id for one in allowed if self._receiving.came_from_here(one.operation.id)}
         others = [one for one in allowed if one.operation.id not in theirs]
-        self._theirs.update(_alone(one) for one in allowed if one.operation.id in theirs)
+        self._theirs.update(alone(one.position) for one in allowed if one.operation.id in theirs)
         effects: list[Effect] = [*self._receiving.arrived([one.operation.id for one in operations])]
         if not self._may_read():
             return effects
@@ -347,7 +348,7 @@ class SyncMachine:
         elif self._live:
             effects += [Send(batch) for batch in self._sending.push(others)] if others else []
         else:
-            self._fresh.update(map(_alone, others))
+            self._fresh.update(alone(one.position) for one in others)
         if self._live:
             effects += map(Send, self._owing.ask([one.operation.id for one in operations if _is_absent(one)]))
         return effects
@@ -390,10 +391,6 @@ class SyncMachine:
         if self._due and not (self._refused or self._comparison.running or self._sending.queued) and self._may_read():
             effects += self._begin()
         return [*effects, *self._sending.pump()]
-
-
-def _alone(new: NewOperation) -> Range:
-    return Range(*new.position, new.position.seq)
 
 
 def _is_absent(new: NewOperation) -> bool:

@@ -325,6 +325,15 @@ def encode(message: Message) -> bytes:
     return frame
 
 
+def fits(message: Message) -> bool:
+    """Whether a message fits a frame."""
+    try:
+        encode(message)
+    except TooLarge:
+        return False
+    return True
+
+
 def decode_frame(frame: bytes) -> Message:
     """A frame as a message, or raises TooLarge or Malformed. Nothing is unpacked before its size is known."""
     if len(frame) > FRAME_BYTES_MAX:

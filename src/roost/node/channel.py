@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from roost.node.link import Link
     from roost.node.peer import Peer
 
+CONTENTS_AT_ONCE = 8  # of at most 944 KiB each
+
 
 class Channel:
     """A sync machine with what it needs of the node."""
@@ -76,9 +78,11 @@ class Channel:
             case Read():
                 self._link.soon(self._read, effect)
             case Admit():
-                self._link.start(self._admit, effect)
+                size = sum(operation.size for operation in effect.operations)
+                self._link.admitting(size)
+                self._link.start(self._admit, effect, size)
             case sync.ReadContents(ids):
-                self._link.soon(self._read_contents, ids)
+                self._link.start(self._read_contents, ids)
             case sync.TakeContents(contents):
                 self._link.start(self._take_contents, contents)
             case sync.ToldToWait(waits):
@@ -99,14 +103,27 @@ class Channel:
             self._pieces = self._peer.store.reader.missing(self.document, effect.ranges, effect.bytes_max)
         self.handle(sync.ChunkRead(effect.stream, next(self._pieces, [])))
 
-    def _read_contents(self, ids: Sequence[OperationId]) -> None:
-        rows = {row.operation.id: row.operation for row in self._peer.store.reader.operations(ids)}
-        found = [
-            (one, rows[one].content if one in rows and rows[one].document == self.document else None) for one in ids
-        ]
-        self.handle(sync.ContentsRead(found))
+    async def _read_contents(self, ids: Sequence[OperationId]) -> None:
+        """Piece by piece, as the other side takes them: together they may be a gigabyte."""
+        for at in range(0, len(ids), CONTENTS_AT_ONCE):
+            await self._link.room()
+            if self._closed:
+                return
+            piece = ids[at : at + CONTENTS_AT_ONCE]
+            rows = {row.operation.id: row.operation for row in self._peer.store.reader.operations(piece)}
+            found = [
+                (one, rows[one].content if one in rows and rows[one].document == self.document else None)
+                for one in piece
+            ]
+            self.handle(sync.ContentsRead(found))
 
-    async def _admit(self, effect: Admit) -> None:
+    async def _admit(self, effect: Admit, size: int) -> None:
+        try:
+            await self._take(effect)
+        finally:
+            self._link.admitted(size)
+
+    async def _take(self, effect: Admit) -> None:
         new = self._copy.replica is None
         try:
             replica = await self._copy.founded(effect.operations)

@@ -40,6 +40,11 @@ class Copy:
         return self._peer.documents.holds(self._document)
 
     @property
+    def is_expected(self) -> bool:
+        """Whether the document is here, or was asked for with a ticket."""
+        return self._is_here() or self._peer.membership.wanted(self._document) is not None
+
+    @property
     def holdings(self) -> Holdings:
         replica = self.replica
         return _NOTHING if replica is None else replica.holdings
@@ -90,14 +95,19 @@ class Copy:
 
 
 class Copies:
-    """One Copy per document that any link speaks about."""
+    """One Copy per document that is here or is to come; of others, which strangers may ask about, nothing is kept."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._copies: dict[DocumentId, Copy] = {}
 
+    def __len__(self) -> int:
+        return len(self._copies)
+
     def of(self, document: DocumentId) -> Copy:
         copy = self._copies.get(document)
         if copy is None:
-            copy = self._copies[document] = Copy(self._peer, document)
+            copy = Copy(self._peer, document)
+            if copy.is_expected:
+                self._copies[document] = copy
         return copy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -58,6 +59,7 @@ class Joins:
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
+        self._deciding = asyncio.Lock()  # the uses of an invite are counted one by one, each committed before the next
 
     async def answer(self, joiner: PeerKey, body: bytes) -> tuple[int, bytes]:
         """(HTTP status, body) for a request whose signature was verified."""
@@ -66,7 +68,8 @@ class Joins:
         except (msgspec.MsgspecError, ValueError):
             return 400, encode(JoinAnswer(code=Malformed.code))
         try:
-            status = await self._decide(joiner, request)
+            async with self._deciding:
+                status = await self._decide(joiner, request)
         except RoostError as error:
             return error.http_status, encode(JoinAnswer(code=error.code, detail=error.detail))
         return (200 if status == GRANTED else 202), encode(JoinAnswer(status))

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 VERSION = 1
 QUEUE_BYTES_MAX = 16 << 20  # frames that wait for a slow peer; beyond, the link is closed and found again later
+ROOM_BYTES = 2 << 20  # frames that may wait before more contents are read for it
+ADMITTING_BYTES_MAX = 8 << 20  # unpacked, and not committed yet: a kilobyte of frame can hold 4 MiB of it
+STRANGE_MAX = 1024  # messages per tick about what the other side may not read; an honest one asks once per document
 TICK_SECONDS = 30.0
 
 
@@ -34,6 +37,9 @@ class Link:
         self._peer = peer
         self._out: deque[bytes] = deque()
         self._out_bytes = 0
+        self._admitting_bytes = 0
+        self._moved = asyncio.Event()  # something was sent or admitted
+        self._strange = 0  # since the last tick
         self._wake = asyncio.Event()
         self._ended: str | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -77,13 +83,15 @@ class Link:
 
     async def _read(self) -> None:
         while self._ended is None:
+            while self._admitting_bytes > ADMITTING_BYTES_MAX:
+                await self._next_move()
             message = wire.decode_frame(await self.wire.receive())
             document = wire.document_of(message)
             match message:
                 case wire.Hello():
                     self._on_hello(message)
-                case wire.Address():
-                    self.start(self._peer.links.learn, message, self)
+                case wire.Address():  # it may write to the disk: one at a time, and nothing is read meanwhile
+                    await self._guarded(self._peer.links.learn, message, self)
                 case wire.Ephemeral():
                     self._peer.links.on_ephemeral(message, self)
                 case wire.Close() if document is not None:
@@ -104,6 +112,10 @@ class Link:
         if channel is not None:
             channel.receive(message)
         elif not isinstance(message, wire.Error):
+            self._peer.links.count(NotAReader.code)
+            self._strange += 1
+            if self._strange > STRANGE_MAX:
+                raise Busy
             self.send(wire.Error(document, NotAReader.code, ""))
 
     def send(self, message: wire.Message) -> None:
@@ -124,6 +136,7 @@ class Link:
                 except LinkClosed:
                     return
                 self._out_bytes -= len(frame)
+                self._moved.set()
             self._wake.clear()
             await self._wake.wait()
 
@@ -132,6 +145,7 @@ class Link:
             jitter = self._peer.environment.random(1)[0] / 255
             await asyncio.sleep(TICK_SECONDS * (0.8 + 0.4 * jitter))
             now = self._peer.environment.now()
+            self._strange = 0
             self._open_all()
             for document, channel in list(self.channels.items()):
                 replica = self._peer.links.copies.of(document).replica
@@ -196,6 +210,24 @@ class Link:
         except RoostError as error:
             self._peer.links.count(error.code)
             self.end(error.code)
+
+    def admitting(self, size: int) -> None:
+        """Operations of so many bytes are being admitted; with too many, nothing further is read."""
+        self._admitting_bytes += size
+
+    def admitted(self, size: int) -> None:
+        """They are committed, or never will be."""
+        self._admitting_bytes -= size
+        self._moved.set()
+
+    async def room(self) -> None:
+        """Wait until the other side has taken most of what was sent."""
+        while self._out_bytes > ROOM_BYTES:
+            await self._next_move()
+
+    async def _next_move(self) -> None:
+        self._moved.clear()
+        await self._moved.wait()
 
     def soon(self, action: Callable[..., None], *arguments: object) -> None:
         """Do something in the next round of the loop, so that others come in between."""

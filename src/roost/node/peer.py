@@ -94,8 +94,8 @@ class Peer:
         self.links.announce(replica, new, source)
         self.membership.announce(replica, new)
 
-    def erased(self, replica: Replica, ids: Sequence[OperationId]) -> None:
-        """Contents were taken away."""
+    def redacted(self, replica: Replica, ids: Sequence[OperationId]) -> None:
+        """Whether these contents are shown may have changed."""
         self.states.changed(replica.id, ids)
 
     def filled(self, replica: Replica, ids: Sequence[OperationId]) -> None:

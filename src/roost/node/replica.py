@@ -47,8 +47,8 @@ class Listener(Protocol):
     def committed(self, replica: Replica, new: Sequence[NewOperation], source: object) -> None:
         """New operations; ``source`` is the link that brought them, or None."""
 
-    def erased(self, replica: Replica, ids: Sequence[OperationId]) -> None:
-        """Contents were taken away."""
+    def redacted(self, replica: Replica, ids: Sequence[OperationId]) -> None:
+        """Whether these contents are shown may have changed."""
 
     def filled(self, replica: Replica, ids: Sequence[OperationId]) -> None:
         """Contents that were absent have come."""
@@ -91,7 +91,7 @@ class Replica:
         """The ids of committed operations along a stretch, both ends included."""
         return [identity for _, identity in self._store.reader.ids_between(self.id, stretch, low, high)]
 
-    def hides(self, operation: Operation) -> bool:
+    def hides(self, operation: OperationId) -> bool:
         """Whether an accepted redact says that the operation's content is shown to nobody."""
         return self.document.has_redactions and is_hidden(self.document, operation, self._index)
 
@@ -234,8 +234,13 @@ class Replica:
         if self.broken:
             raise StoreFailed("an earlier write failed; try again")
         now = self._environment.now()
-        received = self.document.receive(self._screened(incoming), now=now, local=False, verified=verified)
+        screened = self._screened(incoming)
+        received = self.document.receive(screened, now=now, local=False, verified=verified)
         batch = Batch()
+        pairs = zip(screened, incoming, strict=True)
+        taken = {new.id: OperationId(new.absence) for new, old in pairs if new is not old}
+        ids = [item.operation.id for item in received.operations]
+        batch.erasures = [Erase(one, taken[one]) for one in ids if one in taken]
         batch.contents = [
             Content(known.id, known.content)
             for known in received.known
@@ -306,7 +311,8 @@ class Replica:
 
     # --- committing -------------------------------------------------------------------------------------------------
 
-    def _complete(self, batch: Batch, new: Sequence[NewOperation]) -> None:
+    def _complete(self, batch: Batch, new: Sequence[NewOperation]) -> list[OperationId]:
+        """Put everything that follows from ``new`` into the batch; returns whose redaction may have changed."""
         changes = self.document.changes()
         if changes.verdicts:
             self._end = None
@@ -319,10 +325,14 @@ class Replica:
         redacts: Iterable[Operation] = [item.operation for item in new]
         if changes.verdicts and self.document.has_redactions:  # one that was void may count again
             redacts = chain(redacts, self._redacts())
+        redacted: list[OperationId] = []
         for operation in redacts:
-            head = operation.head
-            if type(head) is RedactHead and effect(self.document, operation) == "erase":
-                batch.erasures.append(Erase(OperationId(head.target), operation.id))
+            if type(operation.head) is RedactHead:
+                target = OperationId(operation.head.target)
+                redacted.append(target)
+                if effect(self.document, operation) == "erase":
+                    batch.erasures.append(Erase(target, operation.id))
+        return redacted
 
     def _redacts(self) -> Iterator[Operation]:
         """All that are stored."""
@@ -336,19 +346,20 @@ class Replica:
 
     async def commit(self, batch: Batch, new: Sequence[NewOperation], source: object = None) -> None:
         """Commit what the document took in, then announce it. After a failure the replica is broken."""
-        self._complete(batch, new)
-        batch.stored = lambda: self._stored(batch, new, source)  # also if this task is cancelled while the disk is busy
+        redacted = self._complete(batch, new)
+        # Called also if this task is cancelled while the disk is busy.
+        batch.stored = lambda: self._stored(redacted, new, source)
         try:
             await self._store.commit(batch)
         except RoostError:
             self.broken = True
             raise
 
-    def _stored(self, batch: Batch, new: Sequence[NewOperation], source: object) -> None:
+    def _stored(self, redacted: Sequence[OperationId], new: Sequence[NewOperation], source: object) -> None:
         self.document.stored()
         self.holdings.stored(item.position for item in new)
-        if batch.erasures:
-            self._listener.erased(self, [erasure.target for erasure in batch.erasures])
+        if redacted:
+            self._listener.redacted(self, redacted)
         if new:
             self._listener.committed(self, new, source)
 

@@ -124,7 +124,7 @@ class States:
                 )
 
     def changed(self, document: DocumentId, edits: Iterable[OperationId]) -> None:
-        """The contents of these edits came, or were taken away."""
+        """Whether the contents of these edits can be read may have changed."""
         held = self._held.get(document)
         if held is None:
             return
@@ -155,7 +155,8 @@ def record(
     replica: Replica, identity: OperationId, time: int, position: Position, head: EditHead, content: bytes | None
 ) -> EditRecord:
     log = replica.document.graph.stretches[position.stretch].log
-    return EditRecord(identity, log, position, time, head.edits, read_values(head, content))
+    values = None if replica.hides(identity) else read_values(head, content)
+    return EditRecord(identity, log, position, time, head.edits, values)
 
 
 def _record(replica: Replica, row: EditRow) -> EditRecord:

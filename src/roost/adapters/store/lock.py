@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -55,7 +56,8 @@ def acquire(home: Path, what: str, wait_seconds: float = 5.0) -> HomeLock:
         time.sleep(_RETRY_SECONDS)
     started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"process {os.getpid()}, {what}, since {started}\n".encode(), 0)
+    with suppress(OSError):  # a full disk: the lock holds without a name, and what is stored can be read
+        os.pwrite(descriptor, f"process {os.getpid()}, {what}, since {started}\n".encode(), 0)
     return HomeLock(descriptor)
 
 

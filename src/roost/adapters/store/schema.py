@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -216,5 +217,6 @@ def migrate(connection: sqlite3.Connection, migrations: tuple[str, ...] = MIGRAT
                 connection.execute("ROLLBACK")
             raise StoreFailed(f"migrating to version {number}: {error}") from error
     # Into the file with it, before anything else: check_header reads the version there. It also empties a log that
-    # an erasure left behind when the process was killed.
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    # an erasure left behind when the process was killed. A full disk does not take it now; what is stored can be read.
+    with suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

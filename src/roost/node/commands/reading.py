@@ -35,7 +35,7 @@ async def log(peer: Peer, arguments: Mapping[str, Json]) -> Rows:
     document = peer.sessions.resolve(wanted.session)
     replica = peer.documents.get(document)
     for row in _chosen(peer, document, wanted):
-        yield entry_json(row, hidden=replica.hides(row.operation))
+        yield entry_json(row, hidden=replica.hides(row.operation.id))
 
 
 def _chosen(peer: Peer, document: DocumentId, wanted: Log) -> Iterator[Row]:
@@ -72,7 +72,7 @@ async def follow(peer: Peer, arguments: Mapping[str, Json]) -> Rows:
     transcript = Transcript(peer.store, document)
     branch = transcript.current_branch()
     for row in reversed(list(islice(transcript.newest_first(branch, None), max(wanted.n, 0)))):
-        yield entry_json(row, hidden=peer.documents.get(document).hides(row.operation))
+        yield entry_json(row, hidden=peer.documents.get(document).hides(row.operation.id))
     async for notice in peer.notices.subscribe(cursor, document):
         if notice.kind != "entry":
             continue
@@ -82,7 +82,7 @@ async def follow(peer: Peer, arguments: Mapping[str, Json]) -> Rows:
         if found.operation.head.type == "select":
             branch = transcript.current_branch()
         if branch_of(found.operation.id, found.operation.head) == branch:
-            shown = entry_json(found, hidden=peer.documents.get(document).hides(found.operation))
+            shown = entry_json(found, hidden=peer.documents.get(document).hides(found.operation.id))
             if notice.what in ("withdrawn", "erased"):
                 shown[notice.what] = True
             yield shown
