@@ -143,16 +143,33 @@ def _unequal(one: Seen, other: Seen) -> list[str]:
     found = []
     if one.heads != other.heads:
         found.append(f"{pair} have other heads")
+    verdicts = [{identity: row.accepted for identity, row in seen.rows.items()} for seen in (one, other)]
+    if verdicts[0] != verdicts[1]:
+        found.append(f"{pair} judge differently")
+    if _differ_in_erased(one, other):
+        return found
     if _shown(one.log) != _shown(other.log):
         found.append(f"{pair} show another order or other entries")
     if one.state["automerge_heads"] != other.state["automerge_heads"]:
         found.append(f"{pair} have other Automerge heads {one.state} {other.state}")
     if one.state != other.state:
         found.append(f"{pair} have another state")
-    verdicts = [{identity: row.accepted for identity, row in seen.rows.items()} for seen in (one, other)]
-    if verdicts[0] != verdicts[1]:
-        found.append(f"{pair} judge differently")
     return found
+
+
+def _differ_in_erased(one: Seen, other: Seen) -> bool:
+    """Whether a redact has turned void when one of them had erased the content already: that does not come back.
+
+    The same set with the same contents gives the same state; here the contents are not the same.
+    """
+    gone = {
+        row.operation.head.target
+        for row in one.rows.values()
+        if isinstance(row.operation.head, RedactHead) and not row.accepted
+    }
+    here = [{identity for identity, row in seen.rows.items() if row.operation.content is None} for seen in (one, other)]
+    differing = here[0] ^ here[1]
+    return bool(differing) and differing <= gone
 
 
 def _shown(log: Sequence[dict[str, Json]]) -> list[dict[str, Json]]:

@@ -147,10 +147,9 @@ class Link:
             now = self._peer.environment.now()
             self._strange = 0
             self._open_all()
-            for document, channel in list(self.channels.items()):
-                replica = self._peer.links.copies.of(document).replica
-                if replica is not None:
-                    self.start(replica.unpark)
+            for replica in self._peer.documents.opened():
+                self.start(replica.unpark)
+            for channel in list(self.channels.values()):
                 channel.handle(sync.Tick(now))
 
     # --- channels ---------------------------------------------------------------------------------------------------
